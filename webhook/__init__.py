@@ -1,0 +1,1 @@
+"""rankfix: an admission webhook that repairs the rank environment of PyTorchJob pods."""
