@@ -1,0 +1,86 @@
+# The only commands a person or a CI needs: each step of .ci/run is a target here. `make help` lists them.
+#
+#   PYTHON=python3.13     the interpreter that .venv is made with (3.11 to 3.13); without it, .venv's own, else python3
+#   TORCH=auto|yes|no     whether `make test` adds torch for the trainer's tests; auto takes it where a CPU build is offered
+#   PYTEST_ARGS=...       handed to pytest
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
+TORCH ?= auto
+PYTEST_ARGS ?=
+JOBS ?= auto
+
+PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+READY := $(VENV)/.ready-$(PYTHON_VERSION)
+TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
+
+.PHONY: help venv demo test test-fast test-trainer coverage gate oracle lint types imports bench docs fmt lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
+
+venv: $(READY) ## make .venv with the tested versions of all that development needs
+
+$(READY): pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+$(TORCH_READY): $(READY) constraints-trainer.txt tools/torch.sh
+	@sh tools/torch.sh "$(BIN)/python" "$(TORCH)"
+	@touch $@
+
+demo: $(READY) ## start the server on loopback, send it recorded pods, show each before and after
+	$(BIN)/python -m demo
+
+test: $(READY) $(TORCH_READY) ## all tests
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+test-fast: $(READY) ## the tests that take no more than a moment each, without torch
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not e2e and not image and not trainer" $(PYTEST_ARGS)
+
+test-trainer: $(READY) $(TORCH_READY) ## the trainer's tests
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/trainer
+
+coverage: ## all tests, then the coverage gate
+	$(MAKE) test PYTEST_ARGS="--cov --cov-report= $(PYTEST_ARGS)"
+	$(MAKE) gate
+
+gate: $(READY) ## judge the coverage of the last test run: every branch of the core, 90 % elsewhere
+	$(BIN)/python tools/coverage_gate.py
+
+oracle: $(READY) ## check the answers to a folder of recorded reviews: make oracle SHARED=DIR
+	@test -n "$(SHARED)" || { echo "make oracle: say where the recordings are: make oracle SHARED=DIR" >&2; exit 2; }
+	$(BIN)/python $(SHARED)/tools/oracle.py --fixtures $(SHARED)/fixtures --vectors $(SHARED)/design/vectors.yaml \
+	    -- $(BIN)/rankfix mutate -o review
+
+lint: $(READY) ## style and likely mistakes (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## types (mypy, strict, tests too)
+	$(BIN)/mypy
+
+imports: $(READY) ## the layers of the architecture (import-linter)
+	$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## handler time by pod size, beside a no-op in the same run
+	$(BIN)/python -m bench
+
+docs: $(READY) ## write the generated pages of docs/
+	$(BIN)/python -m tools.contract_page
+
+fmt: $(READY) ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: ## write constraints*.txt anew: the newest versions that pyproject.toml allows (run with the oldest Python)
+	sh tools/lock.sh "$(PYTHON)"
+
+clean: ## remove .venv, caches and build products
+	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
