@@ -51,7 +51,7 @@ coverage: ## all tests, then the coverage gate
 	$(MAKE) gate
 
 gate: $(READY) ## judge the coverage of the last test run: every branch of the core, 90 % elsewhere
-	$(BIN)/python tools/coverage_gate.py
+	$(BIN)/python -m tools.coverage_gate
 
 oracle: $(READY) ## check the answers to a folder of recorded reviews: make oracle SHARED=DIR
 	@test -n "$(SHARED)" || { echo "make oracle: say where the recordings are: make oracle SHARED=DIR" >&2; exit 2; }

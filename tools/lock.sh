@@ -13,7 +13,7 @@ freeze() {
 }
 
 install() {
-    "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$@"
 }
 
 "$python" -m venv "$work/venv"

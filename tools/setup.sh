@@ -25,5 +25,5 @@ if [ "$(version_of "$venv/bin/python" || true)" != "$wanted" ]; then
 fi
 
 echo "make: installing the versions of constraints.txt into $venv" >&2
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' ||
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' ||
     fail "pip could not install the development set into $venv (its reason is above); nothing was run"

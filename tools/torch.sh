@@ -5,7 +5,7 @@ set -eu
 python=$1 mode=$2
 
 trainer() {
-    "$python" -m pip install --quiet --disable-pip-version-check \
+    "$python" -m pip install -qq --disable-pip-version-check \
         --constraint constraints.txt --constraint constraints-trainer.txt "$@" --editable '.[trainer,plot]'
 }
 
