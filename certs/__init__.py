@@ -1,0 +1,1 @@
+"""The TLS identity of the webhook: made here, renewed here, and known to no other package."""
