@@ -1,0 +1,244 @@
+"""HTTP: `POST /mutate` for the API server, `/healthz`, `/readyz`, `/version` and `/metrics` for people and probes.
+
+`/mutate` is a plain ASGI callable inside the FastAPI app and in front of its middleware: validation by pydantic would
+rebuild a pod that must stay as it is, and routing costs more than most answers do. The rest are ordinary routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Response
+from starlette.exceptions import HTTPException
+
+from webhook import logs, rescue
+from webhook.errors import BadReview
+from webhook.metrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+    from structlog.typing import FilteringBoundLogger
+
+    from webhook.metrics import Metrics
+    from webhook.mutate import Answer
+    from webhook.policy import Policy
+
+    Respond = Callable[[bytes, Policy], Answer]
+
+_NO_STORE = (b"cache-control", b"no-store")
+
+
+class Rejected(Exception):
+    """A request that gets an HTTP error instead of a review; `cause` is its name in the metrics."""
+
+    def __init__(self, status: int, cause: str, message: str, *headers: tuple[bytes, bytes]) -> None:
+        super().__init__(message)
+        self.status, self.cause, self.message, self.headers = status, cause, message, headers
+
+
+class Disconnected(Exception):
+    """The client went away before its body was whole: nobody is left to answer."""
+
+
+class Admission:
+    """`POST /mutate`: one AdmissionReview in, one out. It decides in the event loop: a decision takes microseconds."""
+
+    def __init__(  # noqa: PLR0913 - all it depends on is handed in
+        self,
+        *,
+        respond: Respond,
+        policy: Policy,
+        max_body: int,
+        body_timeout: float,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        clock: Callable[[], float],
+    ) -> None:
+        self._respond = respond
+        self._policy = policy
+        self._max_body = max_body
+        self._body_timeout = body_timeout
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI callable."""
+        try:
+            check(scope)
+            body = await self._body(scope, receive)
+            answer = self._answer(body)
+        except Rejected as refused:
+            self._metrics.refused(refused.cause)
+            self._log.debug("refused", cause=refused.cause, status=refused.status)
+            await _send(send, refused.status, _error(refused.message), *refused.headers)
+        except Disconnected:
+            self._metrics.refused("disconnected")
+        else:
+            await _send(send, 200, answer)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_timeout):
+                return await read(receive, declared=_declared(scope), limit=self._max_body)
+        except TimeoutError:
+            raise Rejected(
+                408, "timeout", f"the body didn't arrive within {self._body_timeout:g} s", (b"connection", b"close")
+            ) from None
+
+    def _answer(self, body: bytes) -> bytes:
+        start = self._clock()
+        try:
+            answer = self._respond(body, self._policy)
+        except BadReview as exc:
+            raise Rejected(400, "bad-review", str(exc)) from None
+        except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever breaks here mustn't fail a pod
+            return self._rescue(body, exc)
+        self._record(answer, self._clock() - start)
+        return answer.body
+
+    def _record(self, answer: Answer, seconds: float) -> None:
+        if answer.bug is not None:
+            self._bug(answer.uid, answer.bug)
+        outcome = "denied" if not answer.allowed else "changed" if answer.patch else "unchanged"
+        self._metrics.answered(
+            outcome=outcome, reason=answer.reason, rules=answer.rules, classes=answer.classes, seconds=seconds
+        )
+        notable = outcome != "unchanged" or answer.warnings or answer.bug
+        (self._log.info if notable else self._log.debug)(
+            "pod",
+            outcome=outcome,
+            uid=answer.uid,
+            namespace=answer.namespace,
+            job=answer.job,
+            operation=answer.operation,
+            dry_run=answer.dry_run,
+            status=answer.status,
+            rules=list(answer.rules),
+            reason=answer.reason,
+            warnings=len(answer.warnings),
+            microseconds=round(seconds * 1e6),
+        )
+
+    def _rescue(self, body: bytes, exc: Exception) -> bytes:
+        uid, answer = rescue.answer(body, allow=self._policy.on_bug == "allow")
+        self._bug(uid, exc)
+        if answer is None:
+            raise Rejected(400, "bug", "this request can't be answered: see the log of rankfix") from None
+        return answer
+
+    def _bug(self, uid: str | None, exc: Exception) -> None:
+        self._metrics.bug()
+        self._log.error("bug", uid=uid, **logs.describe(exc))
+
+
+def check(scope: Scope) -> None:
+    """Raise `Rejected` for a request that can't hold a review, before any of its body is read."""
+    if scope["method"] != "POST":
+        raise Rejected(405, "method", "send the AdmissionReview with POST", (b"allow", b"POST"))
+    headers = dict(scope["headers"])
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media != b"application/json":
+        raise Rejected(415, "content-type", "send the AdmissionReview as Content-Type: application/json")
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise Rejected(415, "content-encoding", "send the AdmissionReview without Content-Encoding")
+
+
+def _declared(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 20 else 0  # noqa: PLR2004 - int() of more digits is slow
+    return 0
+
+
+async def read(receive: Receive, *, declared: int, limit: int) -> bytes:
+    """The whole body, kept only as long as it is within `limit`.
+
+    What is too large is still taken in and dropped up to twice the limit: a client that is cut off while it sends sees
+    a reset connection and never the reason.
+    """
+    chunks: list[bytes] = []
+    size, fits = 0, declared <= limit
+    more = declared <= 2 * limit
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        fits = fits and size <= limit
+        if fits:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+            more = more and size <= 2 * limit
+    if not fits:
+        raise Rejected(
+            413, "too-large", f"the body is larger than {limit} bytes (setting max-body)", (b"connection", b"close")
+        )
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    fixed = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _error(message: str) -> bytes:
+    return json.dumps({"error": message}).encode() + b"\n"
+
+
+class App(FastAPI):
+    """A FastAPI app whose admission path comes before its middleware."""
+
+    def __init__(self, admission: Admission) -> None:
+        super().__init__(title="rankfix", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+        self._admission = admission
+        self.add_exception_handler(HTTPException, _http_error)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI callable."""
+        if scope["type"] == "http" and scope["path"] == "/mutate":
+            await self._admission(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+async def _http_error(_request: Request, exc: Exception) -> Response:
+    assert isinstance(exc, HTTPException)  # noqa: S101 - the only class it's registered for
+    return Response(_error(str(exc.detail)), exc.status_code, exc.headers, "application/json")
+
+
+def build(admission: Admission, *, metrics: Metrics, version: str, not_ready: Callable[[], str | None]) -> App:
+    """The app. `not_ready` says why no request should come just now, or None."""
+    app = App(admission)
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        return _text("ok")
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        why = not_ready()
+        return _text("ok") if why is None else _text(f"not ready: {why}", 503)
+
+    @app.get("/version")
+    async def version_() -> dict[str, str]:
+        return {"version": version}
+
+    @app.get("/metrics")
+    async def metrics_() -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return app
+
+
+def _text(text: str, status: int = 200) -> Response:
+    return Response(text + "\n", status, {"cache-control": "no-store"}, "text/plain")

@@ -1,0 +1,101 @@
+"""One JSON object a line, written where it is told to; nothing of a request beyond names and verdicts gets in.
+
+An exception's message may quote the value that broke the code, so only its type and its frames are logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+    from structlog.typing import FilteringBoundLogger
+
+_NAMES = ("uvicorn.error", "asyncio")  # who else speaks in this process
+_LEVELS = logging.getLevelNamesMapping()
+
+
+class _Lines:
+    """Writes lines to a stream, and lets none be heard to fail: a full disk or a closed pipe mustn't fail a pod."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        """Write one line, whole."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+def make(stream: TextIO, level: str = "info") -> FilteringBoundLogger:
+    """A logger of JSON lines to `stream`, deaf below `level` (debug, info, warning, error)."""
+    logger = structlog.wrap_logger(
+        _Lines(stream),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level.upper()]),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            _hide_message,
+            structlog.processors.JSONRenderer(),
+        ],
+        context_class=dict,
+        cache_logger_on_first_use=True,
+    )
+    return cast("FilteringBoundLogger", logger)
+
+
+def describe(exc: BaseException) -> dict[str, object]:
+    """What may be logged of an exception: its type, and file, line and function of each frame, outermost first."""
+    return {"exception": type(exc).__qualname__, "stack": frames(exc)}
+
+
+def frames(exc: BaseException) -> list[str]:
+    """`file:line function` of each frame that the exception went through, outermost first."""
+    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(exc.__traceback__)]
+
+
+def _hide_message(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    exc = event.pop("exc_info", None)
+    if isinstance(exc, BaseException):
+        event.update(describe(exc))
+    return event
+
+
+class _Forward(logging.Handler):
+    """Passes the standard library's records on; their arguments are uvicorn's own words, their exceptions are not."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record as an event called `server`."""
+        exc = record.exc_info[1] if record.exc_info else None
+        detail = describe(exc) if exc else {}
+        self._log.log(record.levelno, "server", logger=record.name, message=record.getMessage().strip(), **detail)
+
+
+@contextlib.contextmanager
+def forwarded(log: FilteringBoundLogger) -> Iterator[None]:
+    """While it lasts, what uvicorn and asyncio log goes to `log`, and only there."""
+    handler = _Forward(log)
+    loggers = [logging.getLogger(name) for name in _NAMES]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)

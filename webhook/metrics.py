@@ -1,0 +1,59 @@
+"""What can be counted from outside. No label has values that users make up: no namespace, job, pod or image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The counters, on the registry that is handed in."""
+
+    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
+        self._registry = registry
+        self._answers = Counter(
+            "rankfix_requests", "Reviews answered, by outcome and reason.", ["outcome", "reason"], registry=registry
+        )
+        self._rules = Counter("rankfix_rules", "Rules of the rank contract that fired.", ["rule"], registry=registry)
+        self._classes = Counter(
+            "rankfix_classes", "Managed containers, by how they start.", ["class"], registry=registry
+        )
+        self._refused = Counter(
+            "rankfix_refused", "HTTP requests to /mutate that got no review, by cause.", ["cause"], registry=registry
+        )
+        self._bugs = Counter("rankfix_bugs", "Reviews on which rankfix itself failed.", registry=registry)
+        self._duration = Histogram(
+            "rankfix_duration_seconds", "From the whole body to the answer.", buckets=BUCKETS, registry=registry
+        )
+        build = Gauge("rankfix_build_info", "Always 1; says which version runs.", ["version"], registry=registry)
+        build.labels(version).set(1)
+
+    def answered(
+        self, *, outcome: str, reason: str, rules: Iterable[str], classes: Iterable[str], seconds: float
+    ) -> None:
+        """Count one review: `outcome` is changed, unchanged or denied."""
+        self._answers.labels(outcome, reason).inc()
+        self._duration.observe(seconds)
+        for rule in rules:
+            self._rules.labels(rule).inc()
+        for name in classes:
+            self._classes.labels(name).inc()
+
+    def refused(self, cause: str) -> None:
+        """Count a request that got no review."""
+        self._refused.labels(cause).inc()
+
+    def bug(self) -> None:
+        """Count a fault of our own."""
+        self._bugs.inc()
+
+    def render(self) -> bytes:
+        """Everything on the registry, in the Prometheus text format."""
+        return generate_latest(self._registry)
