@@ -1,0 +1,221 @@
+"""The command line: `rankfix mutate` repairs files, `rankfix serve` repairs what the API server sends.
+
+Exit codes: 0 done, 1 a pod was denied, 2 something can't be read or obeyed (one line on stderr says what), 70 a fault
+of rankfix itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from webhook import documents, logs, mutate, settings, show
+from webhook.errors import BadReview, RankfixError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from webhook.mutate import Answer
+    from webhook.policy import Policy
+
+DONE, DENIED, UNUSABLE, FAULT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+
+app = typer.Typer(
+    name="rankfix", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+def _flag(name: str) -> typer.models.OptionInfo:
+    return typer.models.OptionInfo(
+        param_decls=[f"--{settings.dashed(name)}"], help=settings.describe(name), show_default=False, metavar="VALUE"
+    )
+
+
+Flag = str | None  # words as typed: the settings check them, and say the same of variables and files
+
+
+def version() -> str:
+    """The installed version."""
+    try:
+        return importlib.metadata.version("rankfix")
+    except importlib.metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    *,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version, and end.")] = False,
+) -> None:
+    """Repair RANK and WORLD_SIZE of Kubeflow PyTorchJob pods."""
+    if show_version:
+        _out(f"rankfix {version()}\n")
+    elif context.invoked_subcommand is None:
+        _out(context.get_help() + "\n")
+
+
+@app.command(name="mutate")
+def mutate_(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="AdmissionReviews or Pods, JSON or YAML; - is stdin.")
+    ],
+    output: Annotated[
+        show.Output | None, typer.Option("-o", "--output", help="Default: diff on a terminal, else review.")
+    ] = None,
+    default_mode: Annotated[Flag, _flag("default_mode")] = None,
+    hidden: Annotated[Flag, _flag("hidden")] = None,
+    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+) -> None:
+    """Repair the pods in FILEs, exactly as the server would."""
+    flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
+    policy = settings.load(flags, environ={}).settings.policy
+    form = output or (show.Output.DIFF if sys.stdout.isatty() else show.Output.REVIEW)
+    raise typer.Exit(max([DONE, *(code for name in files for code in _file(name, policy, form))]))
+
+
+@app.command(name="serve")
+def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two equal
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; weaker than flags and RANKFIX_*.")] = None,
+    *,
+    print_settings: Annotated[
+        bool, typer.Option("--print-settings", help="Print the settings with their sources, and end.")
+    ] = False,
+    host: Annotated[Flag, _flag("host")] = None,
+    port: Annotated[Flag, _flag("port")] = None,
+    cert_dir: Annotated[Flag, _flag("cert_dir")] = None,
+    plain_http: Annotated[
+        bool | None,
+        typer.Option("--plain-http/--no-plain-http", help=settings.describe("plain_http"), show_default=False),
+    ] = None,
+    default_mode: Annotated[Flag, _flag("default_mode")] = None,
+    hidden: Annotated[Flag, _flag("hidden")] = None,
+    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+    on_bug: Annotated[Flag, _flag("on_bug")] = None,
+    max_body: Annotated[Flag, _flag("max_body")] = None,
+    body_timeout: Annotated[Flag, _flag("body_timeout")] = None,
+    keep_alive: Annotated[Flag, _flag("keep_alive")] = None,
+    grace: Annotated[Flag, _flag("grace")] = None,
+    log_level: Annotated[Flag, _flag("log_level")] = None,
+) -> None:
+    """Serve the webhook. A setting comes from its flag, else RANKFIX_<NAME>, else the --config file."""
+    flags = {
+        "host": host,
+        "port": port,
+        "cert_dir": cert_dir,
+        "plain_http": plain_http,
+        "default_mode": default_mode,
+        "hidden": hidden,
+        "entrypoint": entrypoint,
+        "on_bug": on_bug,
+        "max_body": max_body,
+        "body_timeout": body_timeout,
+        "keep_alive": keep_alive,
+        "grace": grace,
+        "log_level": log_level,
+    }
+    loaded = settings.load(flags, config=config)
+    if print_settings:
+        _out(loaded.as_yaml())
+        return
+    from webhook import serve  # noqa: PLC0415 - FastAPI takes longer to import than `mutate` to run
+
+    serve.run(loaded.settings, version=version(), stream=sys.stderr)
+
+
+def _file(name: str, policy: Policy, form: show.Output) -> Iterator[int]:
+    """Answer everything in one file, and yield an exit code for each thing in it."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as exc:
+        _complain(f"{name}: {(exc.strerror or 'unreadable').lower()}")
+        yield UNUSABLE
+        return
+    label = "stdin" if name == "-" else name
+    for item in documents.read(data, wrap=mutate.review_of, prefer_yaml=name.endswith((".yaml", ".yml"))):
+        if isinstance(item, documents.Unreadable):
+            _complain(item.at(label))
+            yield UNUSABLE
+        else:
+            yield _review(item, label, policy, form)
+
+
+def _review(review: documents.Review, name: str, policy: Policy, form: show.Output) -> int:
+    for note in review.notes:
+        _complain(f"{name}:{note}")
+    try:
+        answer = mutate.respond(review.body, policy)
+    except BadReview as exc:
+        _complain(documents.Unreadable(str(exc), review.line).at(name))
+        return UNUSABLE
+    _print(show.render(answer, review.pod, form, name=name), form)
+    return _verdict(answer, name, form)
+
+
+def _verdict(answer: Answer, name: str, form: show.Output) -> int:
+    if form is not show.Output.REVIEW:  # which carries them itself
+        for warning in answer.warnings:
+            _complain(f"{name}: warning: {warning}")
+    if answer.bug is not None:
+        _complain(f"{name}: fault of rankfix: {_trace(answer.bug)}")
+        return FAULT
+    if not answer.allowed:
+        _complain(f"{name}: denied: {answer.message}")
+        return DENIED
+    return DONE
+
+
+def _print(text: str, form: show.Output) -> None:
+    if form is show.Output.DIFF and sys.stdout.isatty():
+        Console(file=sys.stdout, highlight=False).print(show.coloured(text), soft_wrap=True, end="")
+    else:
+        _out(text)
+
+
+def _out(text: str) -> None:
+    # Past the text layer: what a pod says is UTF-8, whatever this terminal's locale
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def _complain(message: str) -> None:
+    for line in message.splitlines() or [""]:
+        sys.stderr.write(f"rankfix: {line}\n")
+
+
+def _trace(exc: BaseException) -> str:
+    # Never the exception's message, which may quote an env value
+    seen = logs.describe(exc)
+    return " < ".join([str(seen["exception"]), *reversed(logs.frames(exc))])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; nothing but a code gets out of here."""
+    try:
+        code = app(args=None if argv is None else list(argv), prog_name="rankfix", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # `| head` went away: the interpreter mustn't complain at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except RankfixError as exc:
+        _complain(str(exc))
+        return UNUSABLE
+    except Exception as exc:  # noqa: BLE001 - the outermost edge: a traceback would show values of pods
+        usage = getattr(exc, "format_message", None)  # typer's own errors, whose class moved between its versions
+        _complain(f"{usage()} (see --help)" if usage else f"fault of rankfix: {_trace(exc)}")
+        return UNUSABLE if usage else FAULT
+    return code if isinstance(code, int) else DONE
