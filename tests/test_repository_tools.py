@@ -1,0 +1,115 @@
+"""The scripts that people and CI rely on do what they say, and fail when they should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as bench
+from bench import cases
+from tools import coverage_gate, layers
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = {Path("webhook/decide.py")}
+
+
+def report(*files: tuple[str, int, int]) -> dict[str, object]:
+    """What `coverage json` writes of files with so many of 10 statements and of 10 branches covered."""
+    return {
+        "files": {
+            name: {
+                "summary": {
+                    "covered_lines": lines,
+                    "covered_branches": branches,
+                    "num_statements": 10,
+                    "num_branches": 10,
+                },
+                "missing_lines": list(range(10 - lines)),
+                "missing_branches": [[3, -1]] * (10 - branches),
+            }
+            for name, lines, branches in files
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "ok"),
+    [
+        ([("webhook/decide.py", 10, 10), ("webhook/app.py", 9, 9)], True),
+        ([("webhook/decide.py", 10, 9), ("webhook/app.py", 10, 10)], False),
+        ([("webhook/decide.py", 10, 10), ("webhook/app.py", 9, 8)], False),
+        ([("webhook/decide.py", 10, 10), ("webhook/app.py", 8, 8), ("webhook/cli.py", 10, 10)], True),
+        ([("trainer/train.py", 0, 0)], True),
+    ],
+)
+def test_the_coverage_gate_judges(files: list[tuple[str, int, int]], *, ok: bool) -> None:
+    """The core must be whole, the rest of a package 90 % together, and what is skipped isn't judged."""
+    verdicts = coverage_gate.judge(coverage_gate.read(report(*files)), CORE, skip=frozenset({"trainer"}))
+    assert all(verdict.ok for verdict in verdicts) is ok
+
+
+def test_the_coverage_gate_names_the_gap() -> None:
+    """A person is told the file, and the branch that no test takes."""
+    (verdict,) = coverage_gate.judge(coverage_gate.read(report(("webhook/decide.py", 10, 9))), CORE)
+    assert "webhook/decide.py" in verdict.text
+    assert "3->exit" in verdict.text
+
+
+def test_the_core_is_read_from_the_contract(tmp_path: Path) -> None:
+    """A package stands for all its files, a module for its own."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.py").touch()
+    (tmp_path / ".importlinter").write_text("[importlinter:contract:core]\nsource_modules =\n    a.b\n    a.d\n")
+    assert layers.core_files(tmp_path) == {Path("a/b/c.py"), Path("a/d.py")}
+
+
+def test_the_bench_measures_each_case(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, whatever it measures: no figure is judged here."""
+    monkeypatch.setattr(bench, "pin", lambda: "not pinned: other tests run in this process")
+    assert bench.main(["--calls", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "shell form, each text" in shown
+    assert "times what 1,000 cost" in shown
+
+
+def test_the_bench_has_pods_of_the_size_it_says() -> None:
+    """The small ones are about 6 KiB, the large ones have as many variables as they say."""
+    exec_form, shell_form, new_text, *_ = cases.all_cases(3)
+    assert all(5_000 < len(case.bodies[0]) < 8_000 for case in (exec_form, shell_form))
+    assert len(set(new_text.bodies)) == 3
+    assert cases.with_env(1_000).count(b'"SETTING_') == 1_000
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.10", "3.14"])
+def test_setup_refuses_a_python_that_is_not_supported(tmp_path: Path, version: str) -> None:
+    """Before anything is installed, and with a word on what to do."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+    python.chmod(0o755)
+    done = setup(str(python), tmp_path / "venv")
+    assert done.returncode == 1
+    assert f"is Python {version}" in done.stderr
+    assert "PYTHON=" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_setup_says_when_there_is_no_python(tmp_path: Path) -> None:
+    """Rather than a shell's `not found`."""
+    done = setup(str(tmp_path / "nowhere"), tmp_path / "venv")
+    assert done.returncode == 1
+    assert "can't run" in done.stderr
+
+
+def setup(python: str, venv: Path) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(ROOT / "tools" / "setup.sh"), python, str(venv)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def test_torch_is_left_out_where_nobody_asks_for_it() -> None:
+    """`make test TORCH=no` installs nothing, and a word that isn't known is refused."""
+    script = str(ROOT / "tools" / "torch.sh")
+    assert subprocess.run(["sh", script, sys.executable, "no"], check=False).returncode == 0
+    assert subprocess.run(["sh", script, sys.executable, "maybe"], check=False, capture_output=True).returncode == 2
