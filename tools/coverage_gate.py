@@ -11,12 +11,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tools.layers import core_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 REST_MINIMUM = 90.0
 
@@ -65,7 +67,9 @@ def judge(files: Iterable[FileCoverage], core: set[Path], *, skip: frozenset[str
         if file.path not in core:
             rest.setdefault(package, []).append(file)
         elif file.missing and package not in skip:
-            verdicts.append(Verdict(ok=False, text=f"{file.path}: not covered, and it is core: {', '.join(file.missing)}"))
+            verdicts.append(
+                Verdict(ok=False, text=f"{file.path}: not covered, and it is core: {', '.join(file.missing)}")
+            )
     verdicts += [_rest(package, found) for package, found in sorted(rest.items()) if package not in skip]
     return verdicts
 
