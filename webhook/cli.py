@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from typer.models import OptionInfo
 
 from webhook import documents, logs, mutate, settings, show
 from webhook.errors import BadReview, RankfixError
@@ -33,10 +34,11 @@ app = typer.Typer(
 )  # fmt: skip
 
 
-def _flag(name: str) -> typer.models.OptionInfo:
-    return typer.models.OptionInfo(
-        param_decls=[f"--{settings.dashed(name)}"], help=settings.describe(name), show_default=False, metavar="VALUE"
+def _flag(name: str) -> OptionInfo:
+    option: OptionInfo = typer.Option(
+        f"--{settings.dashed(name)}", help=settings.describe(name), show_default=False, metavar="VALUE"
     )
+    return option
 
 
 Flag = str | None  # words as typed: the settings check them, and say the same of variables and files

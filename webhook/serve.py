@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import threading
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from webhook import app, logs, mutate, tls
 from webhook.errors import RankfixError
 from webhook.metrics import Metrics
+from webhook.onewrite import OneWrite
 
 if TYPE_CHECKING:
     import ssl
@@ -107,7 +109,7 @@ def _config(application: app.App, settings: Settings, context: ssl.SSLContext | 
     return uvicorn.Config(
         application,
         loop="uvloop",
-        http="httptools",
+        http=OneWrite,
         ws="none",
         interface="asgi3",
         lifespan="off",
@@ -130,7 +132,8 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as exc:
-        raise CannotListen(f"{host} port {port}: {exc.strerror}: choose another --host or --port") from None
+        why = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else "no such host"  # Python's own text repeats us
+        raise CannotListen(f"{host} port {port}: {why}: choose another --host or --port") from None
 
 
 def _everywhere(port: int) -> socket.socket:
