@@ -1,0 +1,298 @@
+"""Judges what a command line does: collects starts, topology fed by the pair, and whatever else reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from webhook import programs
+from webhook.flags import Flag, LauncherFlags, normal, topology, topology_flags, written
+from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, LauncherStart
+from webhook.shell.command import Command, Effect, Where
+from webhook.shell.expand import Environment
+from webhook.shell.values import NOTHING, PAIR, Span, Text
+from webhook.starts import Kind, Start, is_endless, read
+
+_DYNAMIC = ("c10d", "etcd", "etcd-v2")
+_KNOWN = (Kind.LAUNCHER, Kind.OWN_LAUNCHER, Kind.PYTHON)
+_CLASSES = {Kind.LAUNCHER: LaunchClass.LAUNCHER, Kind.OWN_LAUNCHER: LaunchClass.OWN_LAUNCHER, Kind.PYTHON: LaunchClass.PYTHON}
+
+
+class Judge:
+    """The observer of one container's evaluation."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._fed: dict[Fed, None] = {}
+        self._reads: dict[Span | None, None] = {}
+        self._starts: list[tuple[Start, Command]] = []
+        self._launchers: dict[object, LauncherStart] = {}
+        self._helpers = False
+        self._opaque = False
+        self._unsets = False
+        self._counted = False  # some flag or name gives a node count
+        for name in sorted(programs.NODE_COUNT_NAMES | programs.NODE_RANK_NAMES):
+            for spelled in (name.upper(), name):
+                if spelled in env and not spelled.upper().startswith("PET_"):
+                    self.assigned(spelled, (env[spelled],))
+
+    # -- what the evaluator tells
+
+    def assigned(self, name: str, values: tuple[Text, ...]) -> None:
+        """A name of the shell or of a command's environment is given values."""
+        kind = _name_kind(name)
+        if not kind:
+            return
+        self._counted |= kind == "node_count"
+        for value in values:
+            self._feeds(kind, name, value)
+
+    def unset(self, name: str) -> None:
+        """A name is taken out of the environment."""
+        self._unsets |= name in PAIR
+
+    def wrote(self, deps: frozenset[str]) -> None:
+        """A value of the pair goes into a file, which a start may read."""
+        if deps:
+            self._reads[None] = None
+
+    def command(self, command: Command) -> Effect:
+        """A command runs."""
+        start = read(command.argv, has_input=command.piped)
+        if start.kind is Kind.SETUP:
+            return self._set_up(start, command)
+        if command.where is Where.CONDITION and start.kind is not Kind.LAUNCHER:
+            return Effect(deps=command.deps)
+        self._environment(start, command)
+        self._words(command)
+        self._starts.append((start, command))
+        if start.kind is Kind.LAUNCHER:
+            self._launcher(start, command)
+        self._opaque |= start.kind is Kind.OPAQUE
+        self._helpers |= start.kind is Kind.UNKNOWN
+        return Effect(starts=start.kind in _KNOWN, unread=start.kind is Kind.UNKNOWN)
+
+    # -- set-up
+
+    def _set_up(self, start: Start, command: Command) -> Effect:
+        """Set-up changes nothing, unless it puts a value of the pair into a file or fetches by it."""
+        if is_endless(command.argv):
+            return Effect(ends=True)
+        deps = command.deps
+        if start.name in programs.NEUTRAL:
+            if start.name == "tee" and command.stdin_deps:
+                self.wrote(command.stdin_deps)
+            return Effect(prints=command.stdin_deps)
+        if start.name in ("env", "printenv", "envsubst", "set", "export"):
+            deps |= _shown(start, command)
+        if deps and _in_place(start):
+            self.wrote(deps)
+        if start.name in programs.FETCHING:
+            self._mark(text for text in command.argv if text.deps)
+        return Effect(prints=deps if start.name in programs.PRINTING else NOTHING, deps=deps)
+
+    # -- starts
+
+    def _feeds(self, kind: str, name: str, value: Text) -> bool:
+        """Note a topology flag or name whose value is the pair's, unchanged."""
+        ref = value.ref
+        if ref is None or ref.name not in PAIR:
+            return False
+        self._fed[Fed(kind, name, ref.name, ref.span)] = None
+        return True
+
+    def _words(self, command: Command) -> None:
+        """Topology flags fed by the pair, and words that read it in any other way."""
+        taken: set[int] = set()
+        for flag in topology_flags(command.argv):
+            kind = topology(flag.name)
+            self._counted |= kind == "node_count"
+            if flag.value is not None and self._feeds(kind, flag.name, flag.value):
+                taken |= {flag.first, flag.last}
+        self._mark(text for at, text in enumerate(command.argv) if at not in taken and text.deps)
+
+    def _environment(self, start: Start, command: Command) -> None:
+        """What a start gets beside its words: what decided on it, its input and its variables."""
+        if command.because or command.stdin_deps:
+            self._reads[command.argv[0].span] = None
+        for name, values in command.assigns:
+            self._variable(name, values)
+        for name, variable in command.exports:
+            self._variable(name, (*variable.values, *(text for array in variable.arrays for text in array)))
+        if start.kind is Kind.PYTHON and len(command.hidden_pair) == 1:
+            self._reads[None] = None  # the script gets one of the pair from the text, the other from the operator
+
+    def _variable(self, name: str, values: Iterable[Text]) -> None:
+        topological = bool(_name_kind(name))
+        for value in values:
+            own = value.ref is not None and (value.ref.name == name or (topological and value.ref.name in PAIR))
+            if value.deps and not (own and not value.because):
+                self._mark([value])
+
+    def _mark(self, texts: Iterable[Text]) -> None:
+        for text in texts:
+            self._reads[text.span] = None
+
+    def _launcher(self, start: Start, command: Command) -> None:
+        assert start.flags is not None
+        found = LauncherStart(
+            start.name,
+            _flag(start.flags, programs.NODE_COUNT),
+            _flag(start.flags, programs.NODE_RANK),
+            _flag(start.flags, ("nproc_per_node", "nproc_per_machine")),
+            _flag(start.flags, ("master_addr", "main_process_ip")),
+            self._is_dynamic(start.flags),
+            any(name.startswith("rdzv") for name in start.flags.flags),
+            "standalone" in start.flags.flags,
+        )
+        site = command.argv[0].span or start.name
+        old = self._launchers.get(site)
+        self._launchers[site] = found if old is None else _merged(old, found)
+
+    def _is_dynamic(self, flags: LauncherFlags) -> bool:
+        backend = flags.flags.get("rdzv_backend")
+        name = backend.value if backend is not None else self._env.get("PET_RDZV_BACKEND")
+        if name is not None and name.literal in _DYNAMIC:
+            return True
+        count = next((flags.flags[k].value for k in sorted(programs.NODE_COUNT) if k in flags.flags), None)
+        return count is not None and any(":" in (getattr(part, "text", "") or "") for part in count.parts)
+
+    # -- the judgement
+
+    def launch(self, *, unread: Sequence[object], broken: bool) -> Launch:
+        """All that was found, as one judgement."""
+        launchers = tuple(self._launchers.values())
+        kinds = [start.kind for start, _ in self._starts]
+        cls = self._cls(launchers, kinds, bool(unread))
+        weak = cls not in (LaunchClass.LAUNCHER_ENV, LaunchClass.READS_RANK)
+        return Launch(
+            cls,
+            fed=tuple(self._fed),
+            launchers=launchers,
+            only_launchers=bool(kinds) and all(kind is Kind.LAUNCHER for kind in kinds),
+            wrap=self._wrap(),
+            multiprocessing_distributed=any(
+                text.literal == "--multiprocessing-distributed" for _, command in self._starts for text in command.argv
+            ),
+            unread_file=bool(unread),
+            node_count_in_sight=self._counted,
+            deepspeed=any(start.name == "deepspeed" and not _has_hostfile(start) for start, _ in self._starts),
+            literal_rank=any(_literal_rank(start) for start, _ in self._starts),
+            parse_error=broken,
+            unsets=self._unsets and weak,
+            evidence=self._evidence(cls),
+        )
+
+    def _cls(self, launchers: Sequence[LauncherStart], kinds: Sequence[Kind], unread: bool) -> LaunchClass:
+        if self._fed:
+            return LaunchClass.LAUNCHER_ENV
+        if self._reads:
+            return LaunchClass.READS_RANK
+        known = [_CLASSES[kind] for kind in kinds if kind in _CLASSES]
+        if unread or self._opaque or not known:
+            return LaunchClass.HIDDEN
+        if any(launcher.node_rank is not None and launcher.node_rank.literal is not None for launcher in launchers):
+            return LaunchClass.LAUNCHER_FIXED
+        return min(known, key=list(LaunchClass).index)
+
+    def _wrap(self) -> Insertion | None:
+        """Where a launcher goes before the last thing that an interpreter runs."""
+        for start, command in reversed(self._starts):
+            if start.kind is not Kind.PYTHON:
+                continue
+            span = command.argv[start.target].span if start.target > 0 else None
+            if span is None or command.alternatives > 1:
+                return None
+            return Insertion(span.field, span.index, None if self._is_whole(command, start.target) else span.start)
+        return None
+
+    def _is_whole(self, command: Command, at: int) -> bool:
+        """Whether a word is a whole item of command or args: then the program is one too."""
+        spans = [text.span for text in command.argv[:at]]
+        target = command.argv[at].span
+        return all(s is not None and target is not None and (s.field, s.index) != (target.field, target.index) for s in spans)
+
+    def _evidence(self, cls: LaunchClass) -> tuple[Span, ...]:
+        if cls is LaunchClass.LAUNCHER_ENV:
+            spans: Iterable[Span | None] = (fed.span for fed in self._fed)
+        elif cls is LaunchClass.READS_RANK:
+            spans = self._reads
+        else:
+            spans = (command.argv[0].span for _, command in self._starts[-1:])
+        return tuple(dict.fromkeys(span for span in spans if span is not None))
+
+
+def _name_kind(name: str) -> str:
+    """`node_rank` or `node_count` for the name of a topology variable, else empty."""
+    key = name.lower()
+    return "node_rank" if key in programs.NODE_RANK_NAMES else "node_count" if key in programs.NODE_COUNT_NAMES else ""
+
+
+def _shown(start: Start, command: Command) -> frozenset[str]:
+    """The pair as set-up shows it that reads the whole environment, unless it is told which names to read."""
+    named = {text.literal for text in command.argv[1:]}
+    if start.name == "envsubst" and any((name or "").startswith("$") for name in named):
+        return frozenset(n for n in PAIR if any(n in (name or "") for name in named))
+    if start.name == "printenv" and named:
+        return frozenset(n for n in PAIR if n in named)
+    return PAIR
+
+
+def _in_place(start: Start) -> bool:
+    """Whether set-up changes the file it reads: `sed -i`, `yq -i`."""
+    if start.name not in ("sed", "yq", "awk", "gawk", "perl"):
+        return False
+    return any((text.literal or "").startswith(("-i", "--in-place", "--inplace")) for text in start.words)
+
+
+def _flag(flags: LauncherFlags, names: Iterable[str]) -> FlagValue | None:
+    """The value of the last of these flags."""
+    found: list[Flag] = sorted((flags.flags[name] for name in names if name in flags.flags), key=lambda flag: flag.first)
+    if not found:
+        return None
+    value = found[-1].value
+    if value is None:
+        return FlagValue(None, NOTHING, None)
+    literal = written(value)
+    ref = value.ref
+    if literal is not None:
+        return FlagValue(literal[0], NOTHING, literal[1])
+    return FlagValue(None, NOTHING if ref is None else frozenset({ref.name}), None if ref is None else ref.span)
+
+
+def _merged(one: LauncherStart, other: LauncherStart) -> LauncherStart:
+    """Two forms of the same start: a flag is known only where both agree."""
+    return LauncherStart(
+        one.program,
+        _agreed(one.node_count, other.node_count),
+        _agreed(one.node_rank, other.node_rank),
+        _agreed(one.nproc, other.nproc),
+        _agreed(one.master_addr, other.master_addr),
+        one.dynamic or other.dynamic,
+        one.rdzv or other.rdzv,
+        one.standalone or other.standalone,
+    )
+
+
+def _agreed(one: FlagValue | None, other: FlagValue | None) -> FlagValue | None:
+    if one == other:
+        return one
+    feeds = (one.feeds if one else NOTHING) | (other.feeds if other else NOTHING)
+    return FlagValue(None, feeds, None)
+
+
+def _has_hostfile(start: Start) -> bool:
+    return any((text.literal or "").startswith(("--hostfile", "-H")) for text in start.words)
+
+
+def _literal_rank(start: Start) -> bool:
+    """Whether a literal `--rank R` stands among the words of a launcher's script."""
+    if start.flags is None:
+        return False
+    words = start.words[start.flags.script :]
+    for at, word in enumerate(words):
+        name, sign, value = (word.literal or "").partition("=")
+        if name.startswith("-") and normal(name) == "rank":
+            text = value if sign else (words[at + 1].literal or "" if at + 1 < len(words) else "")
+            if text.isascii() and text.isdigit():
+                return True
+    return False

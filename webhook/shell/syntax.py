@@ -1,0 +1,371 @@
+"""Shell text -> `tree.Script`, by tree-sitter-bash. What that grammar gets wrong is put right here and nowhere else.
+
+Seen in tree-sitter-bash 0.25: words after a redirection become its targets; what follows a here-document's mark on its line hangs
+under the redirection; a redirection after `a && b` or `a | b` holds the whole list; `--flag=$X` at the start of a line is an
+assignment; `$"..."` is a dollar and a string; `$((...))` in a here-document is a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
+
+import tree_sitter_bash
+from tree_sitter import Language, Parser
+from tree_sitter import Node as Syntax
+
+from webhook.shell.tree import (
+    AndOr,
+    Arithmetic,
+    Assign,
+    Background,
+    Case,
+    Compute,
+    Declare,
+    For,
+    Function,
+    If,
+    Loop,
+    Node,
+    Not,
+    Piece,
+    Pipe,
+    Redirect,
+    Redirected,
+    Script,
+    Sequence,
+    Simple,
+    Subshell,
+    Test,
+    Word,
+)
+from webhook.shell.words import Words
+
+_ASSIGNING = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="})
+
+
+def bash_parser() -> Parser:
+    """A parser of bash's grammar. Parsing keeps nothing between texts."""
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+Parse = Callable[[str], Script]
+
+
+def parse(text: str, parser: Parser) -> Script:
+    """The tree of a shell text; never raises on any text."""
+    return _Reader(text, parser).script()
+
+
+class _Reader:
+    def __init__(self, text: str, parser: Parser) -> None:
+        self._parser = parser
+        self._root = self._syntax(text)
+        self.words = Words(text, self.sequence, self._syntax)
+
+    def _syntax(self, text: str) -> Syntax:
+        return self._parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+
+    def script(self) -> Script:
+        return Script(self.sequence(self._root.children), broken=self._root.has_error)
+
+    def sequence(self, nodes: Iterable[Syntax]) -> Sequence:
+        """Statements one after the other; `&` sends the one before it to the background."""
+        items: list[Node] = []
+        for node in nodes:
+            if node.type == "&" and items:
+                items[-1] = Background(items[-1])
+            elif node.is_named:
+                items += self.statement(node)
+        return Sequence(tuple(items))
+
+    def statement(self, node: Syntax) -> list[Node]:
+        """What one syntax node runs: nothing for comments and for what the parser didn't understand."""
+        kind = node.type
+        if kind == "command":
+            return [self._command(node)]
+        if kind in ("variable_assignment", "variable_assignments"):
+            return [self._assignments(node)]
+        read = {
+            "redirected_statement": self._redirected,
+            "declaration_command": self._declaration,
+            "unset_command": self._unset,
+            "test_command": self._test,
+            "pipeline": self._pipeline,
+            "list": self._list,
+            "negated_command": lambda n: Not(self.sequence(n.named_children)),
+            "subshell": lambda n: Subshell(self.sequence(n.children)),
+            "compound_statement": self._compound,
+            "do_group": lambda n: self.sequence(n.children),
+            "if_statement": self._if,
+            "while_statement": self._loop,
+            "for_statement": self._for,
+            "c_style_for_statement": self._count,
+            "case_statement": self._case,
+            "function_definition": self._function,
+        }.get(kind)
+        return [read(node)] if read is not None else []
+
+    # -- simple commands
+
+    def _command(self, node: Syntax) -> Simple:
+        assigns: list[Assign] = []
+        words: list[Word] = []
+        redirects: list[Redirect] = []
+        children = list(node.children)
+        for i, child in enumerate(children):
+            if child.type == "variable_assignment":
+                name = child.child_by_field_name("name")
+                if name is not None and name.type == "variable_name" and not self.words.raw(name).isidentifier():
+                    words.append(self.words.word(child))
+                else:
+                    assigns.append(self._assign(child))
+            elif child.type == "command_name":
+                words.append(self.words.word(*child.children) if child.children else self.words.word(child))
+            elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
+                extra, found = self._redirect(child)
+                redirects.append(found)
+                words += extra
+            elif child.type == "$" and i + 1 < len(children) and children[i + 1].start_byte == child.end_byte:
+                continue
+            elif child.is_named and not child.is_error and child.type != "comment":
+                words.append(self.words.word(child))
+        return Simple(tuple(assigns), tuple(words), tuple(redirects))
+
+    def _assignments(self, node: Syntax) -> Simple:
+        nodes = node.children if node.type == "variable_assignments" else [node]
+        found = [n for n in nodes if n.type == "variable_assignment"]
+        name = found[0].child_by_field_name("name") if len(found) == 1 else None
+        if name is not None and name.type == "variable_name" and not self.words.raw(name).isidentifier():
+            return Simple(words=(self.words.word(node),))
+        return Simple(assigns=tuple(self._assign(n) for n in found))
+
+    def _assign(self, node: Syntax) -> Assign:
+        target = cast(Syntax, node.child_by_field_name("name"))
+        indexed = target.type == "subscript"
+        name = self.words.subscript(target)[0] if indexed else self.words.raw(target)
+        append = any(child.type == "+=" for child in node.children)
+        value = node.child_by_field_name("value")
+        if value is None or value.is_missing:
+            return Assign(name, None, append, indexed)
+        if value.type == "array":
+            items = [c for c in value.named_children if c.type != "comment" and not c.is_error]
+            return Assign(name, tuple(self.words.word(c) for c in items), append, indexed)
+        return Assign(name, self.words.word(value), append, indexed)
+
+    def _declaration(self, node: Syntax) -> Declare:
+        flags, items = "", cast("list[Assign | Word]", [])
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                items.append(self._assign(child))
+            elif (text := self.words.raw(child)).startswith("-"):
+                flags += text[1:]
+            elif not child.is_error and child.type != "comment":
+                items.append(self.words.word(child))
+        return Declare(self.words.raw(node.children[0]), flags, tuple(items))
+
+    def _unset(self, node: Syntax) -> Simple:
+        return Simple(words=tuple(self.words.word(c) for c in node.children if not c.is_error))
+
+    # -- redirections
+
+    def _redirect(self, node: Syntax) -> tuple[list[Word], Redirect]:
+        """A redirection, and the words of the command that the grammar took for further targets of it."""
+        if node.type == "herestring_redirect":
+            named = node.named_children
+            return [], Redirect("<<<", body=self.words.word(named[-1]) if named else None)
+        if node.type == "heredoc_redirect":
+            return [], self._heredoc(node)
+        op = next((c.type for c in node.children if not c.is_named), ">")
+        descriptor = "".join(self.words.raw(c) for c in node.children if c.type == "file_descriptor")
+        targets = [self.words.word(c) for c in node.children if c.is_named and c.type != "file_descriptor" and not c.is_error]
+        return targets[1:], Redirect(op, targets[0] if targets else None, descriptor=descriptor)
+
+    def _heredoc(self, node: Syntax) -> Redirect:
+        mark = next((self.words.raw(c) for c in node.children if c.type == "heredoc_start"), "")
+        body = next((c for c in node.children if c.type == "heredoc_body"), None)
+        if body is None:
+            return Redirect("<<")
+        if any(c in mark for c in "'\"\\"):
+            return Redirect("<<", body=self.words.verbatim(body))
+        return Redirect("<<", body=self.words.heredoc(body))
+
+    def _redirected(self, node: Syntax) -> Node:
+        redirects: list[Redirect] = []
+        extra: list[Word] = []
+        follow: list[Syntax] = []
+        body: Node | None = None
+        for child in node.children:
+            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                words, found = self._redirect(child)
+                redirects.append(found)
+                extra += words
+                if child.type == "heredoc_redirect":
+                    inner, further, on_line = self._on_heredoc_line(child)
+                    redirects += further
+                    extra += inner
+                    follow += on_line
+            elif child.is_named:
+                body = self.sequence([child]) if body is not None else next(iter(self.statement(child)), None)
+        whole = _pushed(body or Simple(), tuple(redirects), tuple(extra))
+        return self._followed(whole, follow)
+
+    def _on_heredoc_line(self, node: Syntax) -> tuple[list[Word], list[Redirect], list[Syntax]]:
+        """What else stands on the line of a here-document's mark: words, redirections, `&& command`, `| command`."""
+        words: list[Word] = []
+        redirects: list[Redirect] = []
+        follow: list[Syntax] = []
+        for i, child in enumerate(node.children):
+            field = node.field_name_for_child(i)
+            if field == "argument" and not child.is_error:
+                words.append(self.words.word(child))
+            elif child.type in ("file_redirect", "herestring_redirect"):
+                more, found = self._redirect(child)
+                redirects.append(found)
+                words += more
+            elif field in ("operator", "right") or child.type == "pipeline":
+                follow.append(child)
+        return words, redirects, follow
+
+    def _followed(self, first: Node, follow: list[Syntax]) -> Node:
+        op = "&&"
+        for node in follow:
+            if not node.is_named:
+                op = node.type
+            elif node.type == "pipeline" and node.children and node.children[0].type in ("|", "|&"):
+                first = _piped(first, tuple(self.sequence([c]) for c in node.named_children))
+            else:
+                first = AndOr(first, op, self.sequence([node]))
+        return first
+
+    # -- tests and arithmetic
+
+    def _test(self, node: Syntax) -> Node:
+        if node.children and node.children[0].type == "((":
+            return self._compute(node)
+        return Test(tuple(self._tokens(node.children[1:-1])))
+
+    def _tokens(self, nodes: Iterable[Syntax]) -> Iterator[Word | str]:
+        for node in nodes:
+            if node.type in ("binary_expression", "unary_expression", "parenthesized_expression", "ternary_expression"):
+                yield from self._tokens(node.children)
+            elif node.type == "test_operator" or not node.is_named:
+                yield self.words.raw(node)
+            elif not node.is_error:
+                yield self.words.word(node)
+
+    def _compound(self, node: Syntax) -> Node:
+        if node.children and node.children[0].type == "((":
+            return self._compute(node)
+        return self.sequence(node.children)
+
+    def _compute(self, node: Syntax) -> Compute:
+        assigned: list[str] = []
+        queue = list(node.children)
+        while queue:
+            child = queue.pop()
+            queue.extend(child.children)
+            if child.type == "variable_assignment" or (
+                child.type == "binary_expression" and any(c.type in _ASSIGNING for c in child.children)
+            ):
+                target = child.children[0]
+                assigned.append(self.words.raw(target))
+            elif child.type in ("postfix_expression", "unary_expression") and any(c.type in ("++", "--") for c in child.children):
+                assigned += [self.words.raw(c) for c in child.named_children]
+        return Compute(self.words.arithmetic(node, quoted=True), tuple(assigned))
+
+    # -- control flow
+
+    def _pipeline(self, node: Syntax) -> Node:
+        return Pipe(tuple(self.sequence([c]) for c in node.named_children if not c.is_error))
+
+    def _list(self, node: Syntax) -> Node:
+        parts = [c for c in node.children if c.type != "comment" and not c.is_error]
+        left: Node = self.sequence(parts[:1])
+        for op, right in zip(parts[1::2], parts[2::2], strict=False):
+            left = AndOr(left, op.type, self.sequence([right]))
+        return left
+
+    def _if(self, node: Syntax) -> If:
+        arms: list[tuple[Node, Node]] = []
+        otherwise: Node | None = None
+        own: list[Syntax] = []
+        for child in node.children:
+            if child.type == "elif_clause":
+                arms.append(self._arm(child.children))
+            elif child.type == "else_clause":
+                otherwise = self.sequence(child.children)
+            else:
+                own.append(child)
+        return If((self._arm(own), *arms), otherwise)
+
+    def _arm(self, nodes: list[Syntax]) -> tuple[Node, Node]:
+        then = next((i for i, n in enumerate(nodes) if n.type == "then"), len(nodes))
+        return self.sequence(nodes[:then]), self.sequence(nodes[then:])
+
+    def _loop(self, node: Syntax) -> Loop:
+        body = node.child_by_field_name("body")
+        condition = [c for i, c in enumerate(node.children) if node.field_name_for_child(i) == "condition"]
+        return Loop(self.sequence(condition), self._body(body), until=node.children[0].type == "until")
+
+    def _body(self, node: Syntax | None) -> Node:
+        return self.sequence(node.children) if node is not None else Sequence()
+
+    def _for(self, node: Syntax) -> For:
+        variable = node.child_by_field_name("variable")
+        values = [c for i, c in enumerate(node.children) if node.field_name_for_child(i) == "value" and not c.is_error]
+        listed = any(c.type == "in" for c in node.children)
+        words = tuple(self.words.word(c) for c in values) if listed else None
+        return For(self.words.raw(variable) if variable else "", words, self._body(node.child_by_field_name("body")))
+
+    def _count(self, node: Syntax) -> For:
+        close = next((i for i, c in enumerate(node.children) if c.type == "))"), 0)
+        names: list[str] = []
+        inside: list[Piece] = []
+        for child in node.children[:close]:
+            if child.is_named:
+                found = self.words.arithmetic(child, quoted=True)
+                own = self.words.raw(child)
+                names += [*found.names, *([own] if own.isidentifier() else [])]
+                inside += found.inside
+        counts = Arithmetic(tuple(names), tuple(inside), quoted=True)
+        return For("", (), self._body(node.child_by_field_name("body")), counts)
+
+    def _case(self, node: Syntax) -> Case:
+        value = node.child_by_field_name("value")
+        arms: list[tuple[tuple[Word, ...], Node]] = []
+        for item in node.named_children:
+            if item.type != "case_item":
+                continue
+            marks = [c for i, c in enumerate(item.children) if item.field_name_for_child(i) == "value"]
+            close = next((i for i, c in enumerate(item.children) if c.type == ")"), 0)
+            arms.append((tuple(self.words.word(c) for c in marks), self.sequence(item.children[close + 1 :])))
+        return Case(self.words.word(value) if value else Word((), 0, 0), tuple(arms))
+
+    def _function(self, node: Syntax) -> Function:
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        found = self.sequence([body]) if body is not None else Sequence()
+        redirect = [self._redirect(c)[1] for c in node.children if c.type.endswith("_redirect")]
+        return Function(self.words.raw(name) if name else "", Redirected(found, tuple(redirect)) if redirect else found)
+
+
+def _pushed(body: Node, redirects: tuple[Redirect, ...], words: tuple[Word, ...]) -> Node:
+    """A redirection where bash puts it: on the last command of a list or pipeline, with the words that follow it."""
+    if isinstance(body, Simple):
+        return Simple(body.assigns, body.words + words, body.redirects + redirects)
+    if isinstance(body, Declare):
+        return Declare(body.keyword, body.flags, body.items + words, body.redirects + redirects)
+    if isinstance(body, AndOr):
+        return AndOr(body.left, body.op, _pushed(body.right, redirects, words))
+    if isinstance(body, Not):
+        return Not(_pushed(body.item, redirects, words))
+    if isinstance(body, Pipe) and body.items:
+        return Pipe((*body.items[:-1], _pushed(body.items[-1], redirects, words)))
+    if isinstance(body, Sequence) and len(body.items) == 1:
+        return _pushed(body.items[0], redirects, words)
+    return Redirected(body, redirects)
+
+
+def _piped(first: Node, rest: tuple[Node, ...]) -> Node:
+    return Pipe((first, *rest))
