@@ -7,7 +7,7 @@ first one's acknowledgement wherever TCP_NODELAY is off (measured: 48 ms a pod i
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -32,13 +32,13 @@ class HeldTransport(asyncio.Transport):
         self._call_soon = call_soon
         self._held = b""
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Hold, or send what is held and this."""
         if self._held:
-            data, self._held = self._held + data, b""
+            data, self._held = b"".join((self._held, data)), b""
             self._transport.write(data)
         else:
-            self._held = data
+            self._held = bytes(data)
             self._call_soon(self._flush)
 
     def _flush(self) -> None:
@@ -60,7 +60,7 @@ class HeldTransport(asyncio.Transport):
         """Whether nothing can be sent any more."""
         return self._transport.is_closing()
 
-    def get_extra_info(self, name: str, default: object = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         """What is known of the socket and of TLS."""
         return self._transport.get_extra_info(name, default)
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import ByteSize, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from webhook.errors import RankfixError
 from webhook.policy import Mode, Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pydantic.fields import FieldInfo
 
@@ -74,6 +74,14 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")
     ] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Only what `load` read: pydantic's own sources would take variables in any case and say nothing of unknown ones
+        layers = init_settings.init_kwargs.get("layers", ()) if isinstance(init_settings, InitSettingsSource) else ()
+        return tuple(_Source(settings_cls, layer) for layer in layers)
 
     @property
     def policy(self) -> Policy:
@@ -136,7 +144,7 @@ def load(
     layers = [_flags(flags), _environment(environ), _file(path) if path else Layer({}, {})]
     places = {name: place for layer in reversed(layers) for name, place in layer.places.items()}
     try:
-        settings = _build(layers)
+        settings = Settings.model_validate({"layers": layers})
     except ValidationError as exc:
         raise BadSettings("\n".join(_problem(error["loc"], error["msg"], places) for error in exc.errors())) from None
     return Loaded(settings, {name: places.get(name, "default") for name in Settings.model_fields})
@@ -151,17 +159,6 @@ def describe(name: str) -> str:
     """What a field means and what it is by default, for help texts."""
     field = Settings.model_fields[name]
     return f"{field.description} [default: {str(field.default).lower()}]"
-
-
-def _build(layers: list[Layer]) -> Settings:
-    class Bound(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return tuple(_Source(settings_cls, layer) for layer in layers)
-
-    return Bound()
 
 
 def _flags(flags: Mapping[str, object]) -> Layer:
@@ -183,8 +180,8 @@ def _environment(environ: Mapping[str, str]) -> Layer:
         if name in Settings.model_fields and variable == PREFIX + name.upper():
             values[name] = environ[variable]
         else:
-            known = [PREFIX + field.upper() for field in Settings.model_fields] + [CONFIG_VARIABLE]
-            unknown.append(f"environment: unknown variable {variable}{_nearest(variable, known)}")
+            known = {field.upper(): PREFIX + field.upper() for field in (*Settings.model_fields, "config")}
+            unknown.append(f"environment: unknown variable {variable}{_nearest(name.upper(), known)}")
     if unknown:
         raise BadSettings("\n".join(unknown))
     return Layer(values, {name: PREFIX + name.upper() for name in values})
@@ -198,12 +195,13 @@ def _is_service_link(variable: str, value: str) -> bool:
 
 def _file(path: Path) -> Layer:
     content = _read_yaml(path)
+    known = {field: dashed(field) for field in Settings.model_fields}
     values: dict[str, object] = {}
     problems = []
     for key, value in content.items():
         name = str(key).replace("-", "_")
         if name not in Settings.model_fields:
-            problems.append(f"{path}: unknown setting {key}{_nearest(str(key), map(dashed, Settings.model_fields))}")
+            problems.append(f"{path}: unknown setting {key}{_nearest(name, known)}")
         elif name in values:
             problems.append(f"{path}: setting {dashed(name)} stands there twice: keep one")
         else:
@@ -231,9 +229,9 @@ def _read_yaml(path: Path) -> dict[object, object]:
     return content
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    return f": did you mean {close[0]}?" if close else ": see rankfix serve --help"
+def _nearest(name: str, known: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f": did you mean {known[close[0]]}?" if close else ": see rankfix serve --help"
 
 
 def _problem(location: tuple[int | str, ...], message: str, places: Mapping[str, str]) -> str:

@@ -53,7 +53,7 @@ def summary(answer: Answer) -> str:
 
 
 def _after(answer: Answer, pod: object) -> object:
-    return mutate.patched(pod, answer.patch) if answer.patch else pod
+    return mutate.patched(pod, answer.patch) if answer.patch and isinstance(pod, dict) else pod
 
 
 def _diff(answer: Answer, pod: object, name: str) -> str:

@@ -1,0 +1,367 @@
+"""What the tests of the edges share: an ASGI client, review makers, certificates, and servers that really run."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import copy
+import http.client
+import io
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry
+
+from certs.issue import make_ca, make_leaf
+from webhook import app, logs, mutate, serve, tls
+from webhook.metrics import Metrics
+from webhook.policy import Policy
+from webhook.settings import Settings, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from starlette.types import ASGIApp, Message
+
+REPO = Path(__file__).parents[1]
+RECORDED = sorted((REPO / "tests/data/reviews").glob("*/*.json"))
+JSON = ("content-type", "application/json")
+CANARY = "hunter2-canary-ZXCVB"
+UID = "5f7e2a80-6c1c-4d2e-9d0a-1f2e3d4c5b6a"
+
+
+def pod(*env: tuple[str, str], name: str = "job-worker-0", **metadata: object) -> dict[str, Any]:
+    """A worker of a job of two pods, four processes each, as training-operator 1.9 makes it."""
+    operator = {
+        "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "WORLD_SIZE": "8", "RANK": "1",
+        "PET_NPROC_PER_NODE": "4", "PET_NNODES": "2", "PET_NODE_RANK": "1",
+    }  # fmt: skip
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "training.kubeflow.org/job-name": "job",
+                "training.kubeflow.org/operator-name": "pytorchjob-controller",
+                "training.kubeflow.org/replica-index": "0",
+                "training.kubeflow.org/replica-type": "worker",
+            },
+            "ownerReferences": [
+                {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "job", "uid": "1", "controller": True}
+            ],
+            **metadata,
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "pytorch",
+                    "image": "train",
+                    "command": ["python", "train.py"],
+                    "env": [{"name": key, "value": value} for key, value in [*operator.items(), *env]],
+                }
+            ]
+        },
+    }
+
+
+def review(obj: object = None, *, uid: object = UID, version: str = "v1", **request: object) -> dict[str, Any]:
+    """An AdmissionReview of a pod's creation."""
+    return {
+        "apiVersion": f"admission.k8s.io/{version}",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "team-a",
+            "operation": "CREATE",
+            "object": pod() if obj is None else obj,
+            **request,
+        },
+    }
+
+
+def body(obj: object = None, **request: Any) -> bytes:
+    """The same as bytes."""
+    return json.dumps(review(obj, **request)).encode()
+
+
+def typo() -> dict[str, Any]:
+    """A pod that must be denied."""
+    return pod(annotations={"rankfix/mode": "proces"})
+
+
+def patch_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The JSON Patch in an AdmissionReview answer."""
+    encoded = answer["response"].get("patch")
+    return json.loads(base64.b64decode(encoded)) if encoded else []
+
+
+@dataclass
+class Reply:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Edge:
+    """An app with everything it was handed, to look at afterwards."""
+
+    app: app.App
+    metrics: Metrics
+    log: io.StringIO
+
+    def metric(self, sample: str) -> float:
+        """A line of /metrics, 0 if it's not there."""
+        for line in self.metrics.render().decode().splitlines():
+            if line.startswith(sample + " "):
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.getvalue().splitlines()]
+
+
+def edge(
+    *,
+    respond: Any = mutate.respond,
+    policy: Policy | None = None,
+    max_body: int = 1 << 20,
+    body_timeout: float = 5,
+    level: str = "debug",
+    not_ready: str | None = None,
+) -> Edge:
+    """An app with its own registry and log."""
+    stream = io.StringIO()
+    metrics = Metrics(CollectorRegistry(), version="9.9.9")
+    admission = app.Admission(
+        respond=respond,
+        policy=policy or Policy(),
+        max_body=max_body,
+        body_timeout=body_timeout,
+        metrics=metrics,
+        log=logs.make(stream, level),
+        clock=time.perf_counter,
+    )
+    return Edge(app.build(admission, metrics=metrics, version="9.9.9", not_ready=lambda: not_ready), metrics, stream)
+
+
+@dataclass
+class Wire:
+    """One request on the ASGI wire: the chunks of its body, and whether the client goes away after them."""
+
+    chunks: Sequence[bytes] = (b"",)
+    method: str = "POST"
+    path: str = "/mutate"
+    headers: Sequence[tuple[str, str]] = (JSON,)
+    leaves: bool = False
+    stalls: bool = False
+    sent: list[Message] = field(default_factory=list)
+    taken: int = 0
+
+    def send_to(self, asgi: ASGIApp) -> Reply | None:
+        """The reply, None where the app said nothing."""
+        asyncio.run(self._run(asgi))
+        if not self.sent:
+            return None
+        start, *rest = self.sent
+        headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Reply(start["status"], headers, b"".join(message.get("body", b"") for message in rest))
+
+    async def _run(self, asgi: ASGIApp) -> None:
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": self.method, "path": self.path,
+            "raw_path": self.path.encode(), "query_string": b"timeout=3s", "root_path": "", "scheme": "https",
+            "headers": [(name.encode(), value.encode()) for name, value in self.headers], "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8443), "state": {},
+        }  # fmt: skip
+        await asgi(scope, self._receive, self._send)
+
+    async def _receive(self) -> Message:
+        index, self.taken = self.taken, self.taken + 1
+        if index < len(self.chunks):
+            more = index + 1 < len(self.chunks) or self.leaves or self.stalls
+            return {"type": "http.request", "body": self.chunks[index], "more_body": more}
+        if self.stalls:
+            await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self.sent.append(message)
+
+
+def post(edge_: Edge, data: bytes, *headers: tuple[str, str]) -> Reply:
+    """POST `data` to /mutate as the API server does."""
+    reply = Wire([data], headers=headers or (JSON,)).send_to(edge_.app)
+    assert reply is not None
+    return reply
+
+
+def get(edge_: Edge, path: str, method: str = "GET") -> Reply:
+    """A request without a body."""
+    reply = Wire(method=method, path=path, headers=()).send_to(edge_.app)
+    assert reply is not None
+    return reply
+
+
+def certificate_folder(folder: Path, *, names: Sequence[str] = ("localhost", "rankfix.ml.svc")) -> Path:
+    """A folder with tls.crt, tls.key and ca.crt, valid now."""
+    now = datetime.now(UTC)
+    ca = make_ca(now=now, lifetime=timedelta(days=2))
+    leaf = make_leaf(ca, names=names, ips=["127.0.0.1", "::1"], now=now, lifetime=timedelta(days=1))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in (("tls.crt", leaf.certificate), ("tls.key", leaf.key), ("ca.crt", ca.certificate)):
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@dataclass
+class Running:
+    """A server that listens on loopback, how to trust it, and what it has said."""
+
+    port: int
+    folder: Path
+    said: list[str] = field(default_factory=list)
+    process: subprocess.Popen[str] | None = None
+
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.folder / "ca.crt")
+
+    def connect(self, timeout: float = 10) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context(), timeout=timeout)
+
+    def ask(self, method: str, path: str, data: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
+        """One request on a connection of its own."""
+        with contextlib.closing(self.connect()) as connection:
+            return ask(connection, method, path, data, headers)
+
+    def stop(self, number: int = signal.SIGTERM, timeout: float = 15) -> int:
+        """Send the signal; the exit code."""
+        assert self.process
+        self.process.send_signal(number)
+        return self.process.wait(timeout)
+
+
+def ask(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    data: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """One request on an open connection."""
+    default = {"Content-Type": "application/json"} if data is not None else {}
+    connection.request(method, path, data, {**default, **(headers or {})})
+    answer = connection.getresponse()
+    return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+
+@contextlib.contextmanager
+def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """`rankfix serve` as a process of its own, on a free port."""
+    command = [
+        sys.executable,
+        "-m",
+        "webhook",
+        "serve",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--cert-dir",
+        str(folder),
+    ]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RANKFIX_")}
+    environment = {**inherited, "PYTHONUNBUFFERED": "1", **(env or {})}
+    with subprocess.Popen(
+        [*command, *flags], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
+    ) as process:
+        assert process.stderr
+        running = Running(0, folder, process=process)
+        try:
+            for line in process.stderr:
+                running.said.append(line)
+                if '"listening"' in line:
+                    running.port = json.loads(line)["port"]
+                    break
+            assert running.port, running.said
+            reader = threading.Thread(target=running.said.extend, args=(process.stderr,))
+            reader.start()
+            yield running
+        finally:
+            process.kill()
+            process.wait()
+        reader.join()
+
+
+@contextlib.contextmanager
+def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.StringIO]]:
+    """The same server in a thread of this process, and its log."""
+    stream = io.StringIO()
+    loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
+    log = logs.make(stream, "debug")
+    context = None if loaded.plain_http else tls.context(loaded.cert_dir)
+    with serve.listen("127.0.0.1", 0) as sock:
+        port = sock.getsockname()[1]
+        server = serve.make(loaded, context=context, log=log, version="9.9.9")
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        try:
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            yield Running(port, folder), stream
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def raw(running: Running, data: bytes, *, timeout: float = 5) -> bytes:
+    """Send bytes over TLS, whatever they are, and return what comes until the server closes or is silent."""
+    with tls_socket(running, timeout=timeout) as secure:
+        secure.sendall(data)
+        return drain(secure)
+
+
+def tls_socket(running: Running, *, timeout: float = 5) -> ssl.SSLSocket:
+    """A connection past its handshake."""
+    plain = socket.create_connection(("127.0.0.1", running.port), timeout=timeout)
+    return running.context().wrap_socket(plain, server_hostname="localhost")
+
+
+def drain(sock: socket.socket) -> bytes:
+    """What comes until the other side closes, or says nothing for the socket's time-out."""
+    got = b""
+    with contextlib.suppress(TimeoutError, ConnectionError, ssl.SSLError):
+        while chunk := sock.recv(65536):
+            got += chunk
+    return got
+
+
+def changed(document: Any, *path: str | int, to: object) -> Any:
+    """A copy of `document` with one thing in it replaced."""
+    made = copy.deepcopy(document)
+    inner = made
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    return made

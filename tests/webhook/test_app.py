@@ -1,0 +1,393 @@
+"""`webhook.app`: the HTTP matrix, the cap, the last catch, and what must never be said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support_edges import (
+    CANARY,
+    JSON,
+    RECORDED,
+    UID,
+    Edge,
+    Wire,
+    body,
+    edge,
+    get,
+    patch_of,
+    pod,
+    post,
+    review,
+    typo,
+)
+from webhook import mutate
+from webhook.errors import BadReview
+from webhook.policy import Policy
+
+SMALL = body()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_review_is_answered_in_its_version(version: str) -> None:
+    """Bug 33: version and uid come back, and the patch with its type."""
+    reply = post(edge(), body(version=version))
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["content-length"] == str(len(reply.body))
+    assert reply.json["apiVersion"] == f"admission.k8s.io/{version}"
+    assert reply.json["kind"] == "AdmissionReview"
+    assert reply.json["response"]["uid"] == UID
+    assert reply.json["response"]["patchType"] == "JSONPatch"
+    assert patch_of(reply.json)
+
+
+@pytest.mark.parametrize("path", RECORDED[::7], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_answers_are_those_of_the_core(path: Any) -> None:
+    """The app adds nothing to an answer and takes nothing away."""
+    assert post(edge(), path.read_bytes()).body == mutate.respond(path.read_bytes(), Policy()).body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "data", "status", "cause"),
+    [
+        ("GET", "/mutate", [], b"", 405, "method"),
+        ("PUT", "/mutate", [JSON], SMALL, 405, "method"),
+        ("HEAD", "/mutate", [], b"", 405, "method"),
+        ("OPTIONS", "/mutate", [], b"", 405, "method"),
+        ("DELETE", "/mutate", [JSON], SMALL, 405, "method"),
+        ("POST", "/mutate", [], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [("content-type", "")], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [("content-type", "text/plain")], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [("content-type", "application/yaml")], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [("content-type", "application/jsonx")], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [("content-type", "application/json, text/plain")], SMALL, 415, "content-type"),
+        ("POST", "/mutate", [JSON, ("content-encoding", "gzip")], SMALL, 415, "content-encoding"),
+        ("POST", "/mutate", [JSON, ("content-encoding", "identity")], SMALL, 200, None),
+        ("POST", "/mutate", [("content-type", "application/json;charset=utf-8")], SMALL, 200, None),
+        ("POST", "/mutate", [("content-type", "APPLICATION/JSON ; x=y")], SMALL, 200, None),
+        ("POST", "/mutate", [JSON], b"", 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b"{", 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b"[]", 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b"null", 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b"\xff\xfe", 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b'{"kind": "Pod"}', 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b'{"kind": "AdmissionReview"}', 400, "bad-review"),
+        ("POST", "/mutate", [JSON], b"[" * 100_000, 400, "bad-review"),
+        ("POST", "/mutate/", [JSON], SMALL, 404, None),
+        ("POST", "/", [JSON], SMALL, 404, None),
+        ("GET", "/docs", [], b"", 404, None),
+        ("GET", "/openapi.json", [], b"", 404, None),
+        ("GET", "/redoc", [], b"", 404, None),
+        ("GET", "/%00/../\u20ac", [], b"", 404, None),
+        ("POST", "/healthz", [], b"", 405, None),
+        ("POST", "/metrics", [], b"", 405, None),
+        ("GET", "/healthz", [], b"", 200, None),
+        ("GET", "/readyz", [], b"", 200, None),
+        ("GET", "/version", [], b"", 200, None),
+        ("GET", "/metrics", [], b"", 200, None),
+    ],
+)
+def test_http_matrix(  # noqa: PLR0917 - the table's columns
+    method: str, path: str, headers: list[tuple[str, str]], data: bytes, status: int, cause: str | None
+) -> None:
+    """Each kind of request gets its code, errors say why in JSON, and what /mutate refuses is counted by cause."""
+    made = edge()
+    reply = Wire([data], method=method, path=path, headers=headers).send_to(made.app)
+    assert reply is not None
+    assert reply.status == status
+    if status >= 400:
+        assert reply.headers["content-type"] == "application/json"
+        assert list(reply.json) == ["error"]
+        assert "\n" not in reply.json["error"].strip()
+    if status == 405 and path == "/mutate":
+        assert reply.headers["allow"] == "POST"
+    assert made.metric(f'rankfix_refused_total{{cause="{cause}"}}') == (1 if cause else 0)
+
+
+def test_probes_and_version() -> None:
+    """Probes answer plainly; /readyz says why not."""
+    assert get(edge(), "/healthz").body == b"ok\n"
+    assert get(edge(), "/readyz").body == b"ok\n"
+    reply = get(edge(not_ready="stopping"), "/readyz")
+    assert (reply.status, reply.body) == (503, b"not ready: stopping\n")
+    assert get(edge(not_ready="stopping"), "/healthz").status == 200
+    assert get(edge(), "/version").json == {"version": "9.9.9"}
+
+
+def test_metrics_count_what_happened() -> None:
+    """Outcome and closed reason, rules, classes, time, bugs, causes."""
+    made = edge()
+    post(made, body())
+    post(made, body(pod(annotations={"rankfix/mode": "off"})))
+    post(made, body(typo()))
+    post(made, b"x")
+    assert made.metric('rankfix_requests_total{outcome="changed",reason="patched"}') == 1
+    assert made.metric('rankfix_requests_total{outcome="unchanged",reason="off"}') == 1
+    assert made.metric('rankfix_requests_total{outcome="denied",reason="denied"}') == 1
+    assert made.metric('rankfix_rules_total{rule="C1"}') == 1
+    assert made.metric('rankfix_classes_total{class="python"}') >= 1
+    assert made.metric("rankfix_duration_seconds_count") == 3
+    assert made.metric('rankfix_refused_total{cause="bad-review"}') == 1
+    assert get(made, "/metrics").body == made.metrics.render()
+
+
+def test_the_body_is_taken_in_any_pieces() -> None:
+    """Chunks make no difference, empty ones included."""
+    whole = post(edge(), SMALL).body
+    for size in (1, 7, 1000):
+        chunks = [b"", *(SMALL[at : at + size] for at in range(0, len(SMALL), size)), b""]
+        reply = Wire(chunks).send_to(edge().app)
+        assert reply is not None
+        assert reply.body == whole
+
+
+@pytest.mark.parametrize(
+    ("size", "declared", "status"),
+    [
+        (2048, None, 400),  # just fits: read, and no review
+        (2049, None, 413),
+        (2049, "2049", 413),
+        (10, "2049", 413),  # says more than it sends
+        (2049, "10", 413),  # says less than it sends
+        (2049, "x", 413),
+        (2049, "9" * 5000, 413),
+        (2048, "2048", 400),
+        (10, "99999999", 413),
+    ],
+)
+@pytest.mark.parametrize("piece", [100, 100_000])
+def test_the_cap(size: int, declared: str | None, status: int, piece: int) -> None:
+    """Bug 37: just under, just over, no Content-Length, and lying ones."""
+    data = b"x" * size
+    headers = [JSON, *([("content-length", declared)] if declared else [])]
+    made = edge(max_body=2048)
+    chunks = [data[at : at + piece] for at in range(0, size, piece)]
+    reply = Wire(chunks, headers=headers).send_to(made.app)
+    assert reply is not None
+    assert reply.status == status
+    assert made.metric('rankfix_refused_total{cause="too-large"}') == (status == 413)
+
+
+def test_too_much_is_not_read_for_ever() -> None:
+    """Twice the cap is taken in, so that a client gets to read the reason; an endless body is cut off there."""
+    wire = Wire([b"x" * 1024] * 1000)
+    reply = wire.send_to(edge(max_body=10 * 1024).app)
+    assert reply is not None
+    assert (reply.status, reply.headers["connection"]) == (413, "close")
+    assert wire.taken == 21
+
+
+def test_a_body_that_never_ends() -> None:
+    """Bug 37: a client that stalls gets 408 in bounded time."""
+    made = edge(body_timeout=0.05)
+    reply = Wire([SMALL[:10]], stalls=True).send_to(made.app)
+    assert reply is not None
+    assert (reply.status, reply.headers["connection"]) == (408, "close")
+    assert made.metric('rankfix_refused_total{cause="timeout"}') == 1
+
+
+def test_a_client_that_leaves() -> None:
+    """No answer to nobody, no stack trace, one count."""
+    made = edge()
+    assert Wire([SMALL[:10]], leaves=True).send_to(made.app) is None
+    assert made.metric('rankfix_refused_total{cause="disconnected"}') == 1
+    assert made.log.getvalue() == ""
+
+
+def test_one_info_line_for_a_changed_pod() -> None:
+    """The line names the pod's job and the verdict, and has no more in it than it should."""
+    made = edge(level="info")
+    post(made, body())
+    (line,) = made.events()
+    assert line.pop("microseconds") >= 0
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "event": "pod",
+        "level": "info",
+        "outcome": "changed",
+        "uid": UID,
+        "namespace": "team-a",
+        "job": "job",
+        "operation": "CREATE",
+        "dry_run": False,
+        "status": "process",
+        "rules": ["C1"],
+        "reason": "patched",
+        "warnings": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("obj", "request_", "level"),
+    [
+        (pod(), {}, "info"),
+        (typo(), {}, "info"),
+        (pod(annotations={"rankfix/mode": "off"}), {}, "debug"),
+        (pod(), {"operation": "UPDATE"}, "debug"),
+    ],
+)
+def test_level_by_outcome(obj: dict[str, Any], request_: dict[str, Any], level: str) -> None:
+    """Changed and denied pods are worth a line, the rest only when somebody looks for it."""
+    made = edge()
+    post(made, body(obj, **request_))
+    assert [event["level"] for event in made.events()] == [level]
+
+
+def test_warned_pods_are_worth_a_line() -> None:
+    """A warning is why somebody should act, so it's in the log even if nothing was changed."""
+    made = edge(
+        level="info",
+        respond=lambda data, policy: replace(
+            mutate.respond(data, policy), patch=[], warnings=("set rankfix/nproc-per-node",)
+        ),
+    )
+    post(made, body())
+    assert [event["warnings"] for event in made.events()] == [1]
+
+
+class Broken(Exception):  # noqa: N818 - stands for any class
+    """A fault whose text quotes a value of the pod."""
+
+
+def fails(_data: bytes, _policy: Policy) -> Any:
+    """A core that breaks where it should not."""
+    secret = CANARY
+    raise Broken(secret)
+
+
+def failed_in_decide(data: bytes, policy: Policy) -> Any:
+    """A core that broke inside decide, and answered."""
+    try:
+        fails(data, policy)
+    except Broken as exc:
+        return replace(mutate.respond(data, policy), patch=[], bug=exc)
+
+
+@pytest.mark.parametrize("respond", [fails, failed_in_decide])
+def test_a_fault_of_ours_allows_the_pod(respond: Any) -> None:
+    """Whatever breaks: the pod passes, the fault is counted, and logged with uid and frames but without its text."""
+    made = edge(respond=respond)
+    reply = post(made, body())
+    assert reply.status == 200
+    assert reply.json["response"]["uid"] == UID
+    assert reply.json["response"]["allowed"] is True
+    assert made.metric("rankfix_bugs_total") == 1
+    bug = next(event for event in made.events() if event["event"] == "bug")
+    assert (bug["uid"], bug["exception"]) == (UID, "Broken")
+    assert bug["stack"][-1].endswith(" fails")
+    assert CANARY not in made.log.getvalue() + reply.body.decode()
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_fault_of_ours_denies_where_that_is_wished(version: str) -> None:
+    """on-bug=deny: the same with allowed false and a message that says whose fault it is."""
+    reply = post(edge(respond=fails, policy=Policy(on_bug="deny")), body(version=version))
+    assert reply.status == 200
+    assert reply.json["apiVersion"] == f"admission.k8s.io/{version}"
+    assert reply.json["response"]["allowed"] is False
+    assert "rankfix failed" in reply.json["response"]["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"3", body(uid=3), body(version="v7"), b'{"request": null}', b"[" * 100_000]
+)
+def test_a_fault_on_what_cannot_be_answered(data: bytes) -> None:
+    """No uid, no review: 400, and still never 500."""
+    made = edge(respond=fails)
+    assert post(made, data).status == 400
+    assert made.metric("rankfix_bugs_total") == 1
+    assert made.metric('rankfix_refused_total{cause="bug"}') == 1
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes(data: bytes) -> None:
+    """Contract 9.5: an AdmissionReview or 400."""
+    assert post(edge(), data).status == 400
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+SPOTS: list[tuple[str, ...]] = [
+    ("apiVersion",), ("kind",), ("request",), ("request", "uid"), ("request", "operation"), ("request", "namespace"),
+    ("request", "kind"), ("request", "resource"), ("request", "object"), ("request", "dryRun"),
+    ("request", "object", "metadata"), ("request", "object", "metadata", "labels"),
+    ("request", "object", "metadata", "annotations"), ("request", "object", "metadata", "ownerReferences"),
+    ("request", "object", "spec"), ("request", "object", "spec", "containers"),
+]  # fmt: skip
+
+
+@given(st.sampled_from(SPOTS), JSON_VALUES)
+@settings(max_examples=400, deadline=None)
+def test_any_json_in_any_place(spot: tuple[str, ...], value: object) -> None:
+    """Contract 9.5: whatever stands where, it's an answer with the uid or 400, and never a fault of ours."""
+    document = review()
+    inner = document
+    for key in spot[:-1]:
+        inner = inner[key]
+    inner[spot[-1]] = value
+    made = edge()
+    reply = post(made, json.dumps(document).encode())
+    assert reply.status in (200, 400)
+    if reply.status == 200:
+        assert reply.json["response"]["uid"] == document["request"]["uid"]
+    assert made.metric("rankfix_bugs_total") == 0
+
+
+@given(st.integers(0, len(SMALL)), st.binary(max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_reviews_cut_and_dirtied(at: int, dirt: bytes) -> None:
+    """A review cut off anywhere, or with bytes put into it, is answered or refused."""
+    assert post(edge(), SMALL[:at]).status == (200 if at == len(SMALL) else 400)
+    assert post(edge(), SMALL[:at] + dirt + SMALL[at:]).status in (200, 400)
+
+
+def secretive(made: Edge) -> list[bytes]:
+    """Answers over every path with a secret in the pod's env, its command and its labels."""
+    secret = pod(("AWS_SECRET_ACCESS_KEY", CANARY), ("RANKFIX_TOKEN", CANARY))
+    secret["spec"]["containers"][0]["args"] = ["--key", CANARY]
+    denied = {**secret, "metadata": {**secret["metadata"], "annotations": {"rankfix/mode": "proces", "x": CANARY}}}
+    whole = body(secret)
+    data = [whole, body(denied), body(secret, operation="UPDATE"), whole[:-1], whole[:-40] + b"\xff" + whole[-40:]]
+    replies = [post(made, item).body for item in data]
+    replies.append(post(made, whole * 300).body)
+    replies.append(post(made, whole, ("content-type", CANARY)).body)
+    return replies
+
+
+@pytest.mark.parametrize("respond", [mutate.respond, fails, failed_in_decide])
+def test_no_secret_gets_out(respond: Any) -> None:
+    """Bug 47: a value of the pod's env is in no answer, no error, no log line and no metric."""
+    made = edge(respond=respond)
+    said = b"".join(secretive(made)) + made.log.getvalue().encode() + get(made, "/metrics").body
+    assert CANARY.encode() not in said
+    assert b"hunter2" not in said
+
+
+def test_no_label_that_users_make_up() -> None:
+    """Bug 48: ten thousand different pods, namespaces and jobs make no more series than a few."""
+    made = edge(level="error")
+    for number in range(300):
+        post(made, body(pod(name=f"p{number}"), namespace=f"n{number}", uid=f"u{number}"))
+    few = len(made.metrics.render().splitlines())
+    for number in range(1000):
+        post(made, body(pod(name=f"q{number}"), namespace=f"m{number}", uid=f"v{number}"))
+    assert len(made.metrics.render().splitlines()) == few
+
+
+def test_a_bad_review_is_told_in_the_core_s_words() -> None:
+    """The 400's message is the core's one line."""
+
+    def refuses(_data: bytes, _policy: Policy) -> Any:
+        raise BadReview("request.uid is absent: send an AdmissionReview")
+
+    assert post(edge(respond=refuses), b"{}").json == {"error": "request.uid is absent: send an AdmissionReview"}

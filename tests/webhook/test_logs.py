@@ -1,0 +1,113 @@
+"""`webhook.logs`: JSON lines, levels, and what of an exception may be said."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from tests.support_edges import CANARY
+from webhook import logs
+
+
+def fail() -> None:
+    """Break with a secret in the text."""
+    secret = CANARY
+    raise ValueError(secret)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_one_json_object_a_line() -> None:
+    """Values with newlines, surrogates and control characters stay on their line."""
+    stream = io.StringIO()
+    logs.make(stream).info("pod", uid="a\nb\ud800\x00", rules=["C1"])
+    (line,) = lines(stream)
+    assert (line["event"], line["level"], line["uid"], line["rules"]) == ("pod", "info", "a\nb\ud800\x00", ["C1"])
+    assert line["time"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("level", "heard"),
+    [
+        ("debug", ["debug", "info", "warning", "error"]),
+        ("info", ["info", "warning", "error"]),
+        ("warning", ["warning", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_levels(level: str, heard: list[str]) -> None:
+    """Nothing below the level asked for."""
+    stream = io.StringIO()
+    log = logs.make(stream, level)
+    for name in ("debug", "info", "warning", "error"):
+        getattr(log, name)("x")
+    assert [line["level"] for line in lines(stream)] == heard
+
+
+def test_two_loggers_do_not_meet() -> None:
+    """No global configuration: each writes to its own stream at its own level."""
+    one, two = io.StringIO(), io.StringIO()
+    first, second = logs.make(one, "error"), logs.make(two, "debug")
+    first.info("a")
+    second.info("b")
+    assert (one.getvalue(), [line["event"] for line in lines(two)]) == ("", ["b"])
+
+
+def test_an_exception_is_type_and_frames() -> None:
+    """Bug 47: its text may quote an env value, so it's never logged, whichever way the exception comes."""
+    stream = io.StringIO()
+    log = logs.make(stream)
+    try:
+        fail()
+    except ValueError as exc:
+        log.error("bug", exc_info=exc)  # noqa: TRY400 - not the standard library's logger
+        log.error("bug", **logs.describe(exc))  # noqa: TRY400 - see above
+    first, second = lines(stream)
+    assert first["exception"] == second["exception"] == "ValueError"
+    assert first["stack"][-1].endswith(" fail")
+    assert "exc_info" not in first
+    assert CANARY not in stream.getvalue()
+
+
+class Full(io.StringIO):
+    """A disk without room."""
+
+    def write(self, text: str, /) -> int:
+        del text
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [Full(), io.StringIO()])
+def test_logging_never_fails(stream: io.StringIO) -> None:
+    """A full disk or a closed pipe costs a line of the log, not a pod."""
+    log = logs.make(stream)
+    stream.close()
+    log.info("pod")
+
+
+def test_uvicorn_speaks_json_too() -> None:
+    """While the server runs, what uvicorn and asyncio log is a line of ours, without the text of exceptions."""
+    stream = io.StringIO()
+    uvicorn = logging.getLogger("uvicorn.error")
+    before = (uvicorn.handlers, uvicorn.propagate, uvicorn.level)
+    with logs.forwarded(logs.make(stream)):
+        uvicorn.info("Waiting for %s", "connections")
+        uvicorn.debug("too much")
+        try:
+            fail()
+        except ValueError:
+            uvicorn.exception("Exception in ASGI application\n")
+        asyncio.new_event_loop().close()
+    uvicorn.info("after")
+    first, second = lines(stream)
+    assert (first["event"], first["logger"], first["message"]) == ("server", "uvicorn.error", "Waiting for connections")
+    assert (second["level"], second["exception"]) == ("error", "ValueError")
+    assert CANARY not in stream.getvalue()
+    assert (uvicorn.handlers, uvicorn.propagate, uvicorn.level) == before
