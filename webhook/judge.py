@@ -9,6 +9,7 @@ from webhook.flags import Flag, LauncherFlags, normal, topology, topology_flags,
 from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, LauncherStart
 from webhook.shell.command import Command, Effect, Where
 from webhook.shell.expand import Environment
+from webhook.shell.run import named_pair
 from webhook.shell.values import NOTHING, PAIR, Span, Text
 from webhook.starts import Kind, Start, is_endless, read
 
@@ -26,7 +27,7 @@ class Judge:
         self._reads: dict[Span | None, None] = {}
         self._starts: list[tuple[Start, Command]] = []
         self._launchers: dict[object, LauncherStart] = {}
-        self._helpers = False
+        self._chosen: list[Span | None] = []  # words of set-up that chose what later starts find
         self._opaque = False
         self._unsets = False
         self._counted = False  # some flag or name gives a node count
@@ -55,6 +56,11 @@ class Judge:
         if deps:
             self._reads[None] = None
 
+    def chose(self, deps: frozenset[str]) -> None:
+        """Set-up chose a folder by the pair: what starts there is chosen by it."""
+        if deps:
+            self._chosen.append(None)
+
     def command(self, command: Command) -> Effect:
         """A command runs."""
         start = read(command.argv, has_input=command.piped)
@@ -62,13 +68,14 @@ class Judge:
             return self._set_up(start, command)
         if command.where is Where.CONDITION and start.kind is not Kind.LAUNCHER:
             return Effect(deps=command.deps)
+        self._reads.update(dict.fromkeys(self._chosen))
+        self._chosen.clear()
         self._environment(start, command)
         self._words(command)
         self._starts.append((start, command))
         if start.kind is Kind.LAUNCHER:
             self._launcher(start, command)
         self._opaque |= start.kind is Kind.OPAQUE
-        self._helpers |= start.kind is Kind.UNKNOWN
         return Effect(starts=start.kind in _KNOWN, unread=start.kind is Kind.UNKNOWN)
 
     # -- set-up
@@ -82,12 +89,11 @@ class Judge:
             if start.name == "tee" and command.stdin_deps:
                 self.wrote(command.stdin_deps)
             return Effect(prints=command.stdin_deps)
-        if start.name in ("env", "printenv", "envsubst", "set", "export"):
-            deps |= _shown(start, command)
+        deps |= _shown(start, command)
         if deps and _in_place(start):
             self.wrote(deps)
         if start.name in programs.FETCHING:
-            self._mark(text for text in command.argv if text.deps)
+            self._chosen += [text.span for text in command.argv if text.deps]
         return Effect(prints=deps if start.name in programs.PRINTING else NOTHING, deps=deps)
 
     # -- starts
@@ -190,7 +196,7 @@ class Judge:
         known = [_CLASSES[kind] for kind in kinds if kind in _CLASSES]
         if unread or self._opaque or not known:
             return LaunchClass.HIDDEN
-        if any(launcher.node_rank is not None and launcher.node_rank.literal is not None for launcher in launchers):
+        if any(_is_number(launcher.node_rank) for launcher in launchers):
             return LaunchClass.LAUNCHER_FIXED
         return min(known, key=list(LaunchClass).index)
 
@@ -228,13 +234,16 @@ def _name_kind(name: str) -> str:
 
 
 def _shown(start: Start, command: Command) -> frozenset[str]:
-    """The pair as set-up shows it that reads the whole environment, unless it is told which names to read."""
-    named = {text.literal for text in command.argv[1:]}
-    if start.name == "envsubst" and any((name or "").startswith("$") for name in named):
-        return frozenset(n for n in PAIR if any(n in (name or "") for name in named))
-    if start.name == "printenv" and named:
-        return frozenset(n for n in PAIR if n in named)
-    return PAIR
+    """The names of the pair that set-up looks up by itself: `envsubst`, `printenv RANK`, `env | grep RANK`.
+
+    A dump of the whole environment isn't read for two names in it.
+    """
+    words = command.argv[1:]
+    if start.name == "envsubst":
+        return named_pair(words) if any("$" in (text.literal or "") for text in words) else PAIR
+    if start.name == "printenv" or (command.piped and start.name in programs.PRINTING):
+        return named_pair(words)
+    return NOTHING
 
 
 def _in_place(start: Start) -> bool:
@@ -257,6 +266,12 @@ def _flag(flags: LauncherFlags, names: Iterable[str]) -> FlagValue | None:
     if literal is not None:
         return FlagValue(literal[0], NOTHING, literal[1])
     return FlagValue(None, NOTHING if ref is None else frozenset({ref.name}), None if ref is None else ref.span)
+
+
+def _is_number(flag: FlagValue | None) -> bool:
+    """Whether a flag's value is a plain number that is written out."""
+    text = flag.literal if flag is not None else None
+    return text is not None and text.isascii() and text.isdigit()
 
 
 def _merged(one: LauncherStart, other: LauncherStart) -> LauncherStart:

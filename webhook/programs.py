@@ -61,7 +61,7 @@ SETUP_MODULES = _names(
 SETUP_SCRIPTS = _names("setup.py ez_setup.py get-pip.py pip pip3")
 
 # Programs that read what they are given only to show it or to name files and folders.
-NEUTRAL = _names("mkdir logger tee touch rmdir cd pushd sleep date tput clear reset stty sync true false wait usleep")
+NEUTRAL = _names("mkdir logger tee touch rmdir sleep date tput clear reset stty sync true false wait usleep")
 # Programs that prepare, look or tidy up; none of them trains.
 SETUP = NEUTRAL | _names(
     "pip pip2 pip3 pipx conda mamba micromamba uv poetry pipenv pixi pdm easy_install virtualenv "
@@ -79,7 +79,7 @@ SETUP = NEUTRAL | _names(
     "ip ifconfig route netstat ss ping ping6 nc ncat netcat nslookup dig host getent telnet arp traceroute openssl ssh-keygen ssh-keyscan "
     "ssh-add ssh-agent service systemctl sshd useradd usermod groupadd passwd chpasswd adduser addgroup locale-gen "
     "test [ which whereis command type man info help history alias inotifywait "
-    "make cmake ninja gcc g++ cc c++ clang cargo rustup go npm node-gyp java javac ds_report accelerate-config accelerate-estimate "
+    "cmake ninja gcc g++ cc c++ clang cargo rustup go npm node-gyp java javac ds_report accelerate-config accelerate-estimate "
     "echo printf unset source ."
 )
 # Set-up whose output is what it was given: with its output in a file, the value is in the file.

@@ -24,6 +24,7 @@ class Done(NamedTuple):
     prints: frozenset[str] = NOTHING
     assigned: tuple[tuple[str, tuple[Text, ...]], ...] = ()
     unset: tuple[str, ...] = ()
+    chose: frozenset[str] = NOTHING  # the entries that chose the folder which what follows runs in
 
 
 def run(argv: list[Text], state: State, stdin: tuple[Text | None, frozenset[str] | None]) -> Done:
@@ -49,6 +50,8 @@ def run(argv: list[Text], state: State, stdin: tuple[Text | None, frozenset[str]
     if name == "shift":
         count = argv[1].literal if len(argv) > 1 else "1"
         state.positional = state.positional[int(count) if count and count.isascii() and count.isdigit() and len(count) < 5 else 1 :]
+    if name in ("cd", "pushd"):
+        return Done(Status(None), chose=NOTHING.union(*(text.deps for text in argv[1:])))
     if name == "type":
         return Done(Status(None, likely=False))
     return Done(Status(None))
@@ -86,7 +89,8 @@ def _read(argv: list[Text], state: State, stdin: tuple[Text | None, frozenset[st
         if word.isidentifier():
             names.append(word)
     text, deps = stdin[0], stdin[1] or NOTHING
-    value = text if text is not None and len(names) == 1 and (argv[0].literal == "read") else opaque(deps)
+    whole = text is not None and not deps and len(names) == 1 and argv[0].literal == "read"
+    value = text if whole and text is not None else opaque(deps)
     for name in names or ["REPLY"]:
         state.assign(name, Variable((value,)))
     return Done(Status(None, deps, likely=True), assigned=tuple((name, (value,)) for name in names))

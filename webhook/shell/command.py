@@ -25,7 +25,7 @@ class Command:
     `argv` has the program first. `assigns` are set for it alone, `exports` by the text before it. `because`: the entries of
     the pair that decide whether it runs. `stdin`: the text it is fed; `stdin_deps`: the entries that what it is fed depends on;
     `piped`: it is fed anything at all.
-    `hidden_pair`: the names of the pair that it doesn't get as the operator gave them. `alternatives`: how many forms it has.
+    `hidden_pair`: the names of the pair that it gets with another value. `alternatives`: how many forms it has.
     """
 
     argv: tuple[Text, ...]
@@ -78,6 +78,9 @@ class Observer(Protocol):
 
     def unset(self, name: str) -> None:
         """A name is taken out of the environment."""
+
+    def chose(self, deps: frozenset[str]) -> None:
+        """These entries chose the folder or the files that later starts find."""
 
     def wrote(self, deps: frozenset[str]) -> None:
         """Text that depends on these entries goes into a file."""

@@ -120,8 +120,30 @@ def _length(texts: Sequence[Text], *, empty: bool) -> Status:
     return _same(truths or {None}, _deps(texts) | because)
 
 
+_NUMERIC = {
+    "-eq": int.__eq__,
+    "-ne": int.__ne__,
+    "-lt": int.__lt__,
+    "-le": int.__le__,
+    "-gt": int.__gt__,
+    "-ge": int.__ge__,
+}
+
+
+def _numbers(left: Sequence[Text], operator: str, right: Sequence[Text]) -> bool | None:
+    """A comparison of two numbers that are known."""
+    compare = _NUMERIC.get(operator)
+    one, other = (t[0].literal or "" if len(t) == 1 else "" for t in (left, right))
+    if compare is None or not all(n.isascii() and n.isdigit() and len(n) < 10 for n in (one, other)):
+        return None
+    return bool(compare(int(one), int(other)))
+
+
 def _compared(left: Sequence[Text], operator: str, right: Sequence[Text]) -> Status:
     deps = _deps(left) | _deps(right)
+    numbers = _numbers(left, operator, right)
+    if numbers is not None:
+        return Status(numbers)
     if operator not in _EQUAL + _UNEQUAL or not left or not right:
         return Status(None, deps)
     truths = {_equal(a, b) for a in left for b in right}

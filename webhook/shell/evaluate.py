@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from webhook.shell.run import Runner
 
 _UNROLLED = 12  # a list of so many literal words is walked word by word
-_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/proc/1/fd/1", "/proc/self/fd/1", "/proc/1/fd/2"})
+_NOWHERE = frozenset("/dev/null /dev/stdout /dev/stderr /dev/tty /proc/1/fd/1 /proc/self/fd/1 /proc/1/fd/2".split())
 
 
 class Walk:
@@ -257,13 +257,16 @@ class Walk:
         return Status(None, because)
 
     def _loop(self, node: Loop, state: State) -> Status:
-        status = Walk(self.runner, self.source, Where.CONDITION, self.stdin).node(node.condition, state)
-        if status.truth is not None:
-            if status.truth is not node.until:
-                self._body(node.body, state)
-            return Status(None)
-        self._maybe(node.body, state, status.deps)
-        return Status(None, status.deps)
+        """`while` as often as its condition is known to hold and a round takes off an argument, else any number of times."""
+        for _ in range(_UNROLLED):
+            status = Walk(self.runner, self.source, Where.CONDITION, self.stdin).node(node.condition, state)
+            if status.truth is None:
+                self._maybe(node.body, state, status.deps)
+                return Status(None, status.deps)
+            arguments = len(state.positional)
+            if status.truth is node.until or not self._body(node.body, state) or len(state.positional) >= arguments:
+                break
+        return Status(None)
 
     def _body(self, body: Node, state: State) -> bool:
         """Walk a loop's body once; whether the loop goes on."""

@@ -15,6 +15,7 @@ from webhook.shell.values import (
     Part,
     Text,
     fields,
+    known,
     merged,
     opaque,
     place,
@@ -158,6 +159,8 @@ class Expander:
         if name.isdigit():
             at = int(name[:4]) - 1
             return (self._state.positional[at],) if at < len(self._state.positional) else (EMPTY,)
+        if name == "#":
+            return (known(str(len(self._state.positional))),)
         if not name.isidentifier():
             return (opaque(),)
         variable = self._state.variable(name)

@@ -102,13 +102,12 @@ class Runner:
         own = (*assigns, *((n, (t,)) for n, t in peeled.assigns))
         given = {name: values for name, values in own if name in PAIR}
         hidden = {n for n in PAIR if n in given and not all(t.ref is not None and t.ref.name == n for t in given[n])}
-        hidden |= PAIR & peeled.unset | (PAIR if peeled.cleared else NOTHING)
         hidden |= {n for n in state.hidden_pair() if n not in given}
         command = Command(
             tuple(peeled.argv),
             own,
             tuple(state.exports()),
-            state.because,
+            state.because | peeled.deps,
             walk.where,
             stdin[0],
             stdin[1] or NOTHING,
@@ -155,6 +154,7 @@ class Runner:
                 self.observer.assigned(name, values)
             for name in done.unset:
                 self.observer.unset(name)
+            self.observer.chose(done.chose)
         self.printed |= done.prints
         return done.status
 
@@ -212,9 +212,12 @@ class Runner:
         source = source_of(text.parts)
         script = self._parse(source.text)
         self.broken |= script.broken
+        before = state.local_control
+        state.local_control |= text.because  # what chose the text decides on all that it runs
         self._depth += 1
         status = Walk(self, source, where, stdin).script(script, state)
         self._depth -= 1
+        state.local_control = before
         return status
 
     def _shell(self, walk: Walk, peeled: Peeled, assigns: Assigns, stdin: Stdin, state: State) -> Status | None:
@@ -260,12 +263,16 @@ def _shell_text(argv: Sequence[Text]) -> tuple[Text | None, list[Text]]:
 
 
 def _environment_read(command: Command) -> frozenset[str]:
-    """The pair as programs print it that show the environment."""
-    name = program(command.argv[0])
-    if name not in ("printenv", "env", "export", "declare"):
-        return NOTHING
-    named = {text.literal for text in command.argv[1:]} & PAIR
-    return frozenset(str(n) for n in named) if named or len(command.argv) > 1 else PAIR
+    """The names of the pair that a command looks up by itself: `printenv RANK`, `env | grep RANK`."""
+    if program(command.argv[0]) == "printenv" or command.piped:
+        return named_pair(command.argv[1:])
+    return NOTHING
+
+
+def named_pair(words: Sequence[Text]) -> frozenset[str]:
+    """The names of the pair that stand among literal words as names."""
+    literals = " ".join(text.literal or "" for text in words)
+    return PAIR.intersection("".join(c if c.isalnum() or c == "_" else " " for c in literals).split())
 
 
 def _vanishes(text: Text) -> bool:

@@ -73,8 +73,8 @@ class State:
         return [(name, v) for name, v in self.changed.items() if v.exported and (v.values or v.arrays)]
 
     def hidden_pair(self) -> frozenset[str]:
-        """The names of the pair that programs don't get as the operator gave them."""
-        return frozenset(n for n in PAIR & self.changed.keys() if not _is_own(n, self.changed[n]))
+        """The names of the pair that the text has given another value."""
+        return frozenset(n for n in PAIR & self.changed.keys() if self.changed[n].values and not _is_own(n, self.changed[n]))
 
     def fork(self, because: frozenset[str] = NOTHING) -> State:
         """A copy for a branch that is taken because of these entries."""
@@ -135,4 +135,4 @@ class State:
 
 def _is_own(name: str, variable: Variable) -> bool:
     """Whether a variable of the pair still holds the operator's value."""
-    return bool(variable.values) and all(t.ref is not None and t.ref.name == name for t in variable.values)
+    return all(t.ref is not None and t.ref.name == name for t in variable.values)

@@ -129,7 +129,10 @@ class _Reader:
             elif child.type == "$" and i + 1 < len(children) and children[i + 1].start_byte == child.end_byte:
                 continue
             elif child.is_named and not child.is_error and child.type != "comment":
-                words.append(self.words.word(child))
+                if words and i and self.words.continues(children[i - 1], child):
+                    words[-1] = self.words.joined(words[-1], self.words.word(child))
+                else:
+                    words.append(self.words.word(child))
         return Simple(tuple(assigns), tuple(words), tuple(redirects))
 
     def _assignments(self, node: Syntax) -> Simple:

@@ -136,14 +136,19 @@ def _join(left: Literal, right: Literal) -> Literal | None:
         return Literal(left.text + right.text, None)
     if left.span is None or right.span is None or left.span[:2] != right.span[:2] or left.span.end != right.span.start:
         return None
+    if not (_stands_as_written(left) and _stands_as_written(right)):
+        return None
     return Literal(left.text + right.text, left.span._replace(end=right.span.end))
+
+
+def _stands_as_written(part: Literal) -> bool:
+    """Whether a literal's place holds just its characters, and not an expansion that gives them."""
+    return part.span is not None and part.span.end - part.span.start == len(part.text)
 
 
 def cut(part: Literal, start: int, end: int) -> Literal:
     """Characters `start`..`end` of a literal, with their own place."""
-    span = part.span
-    if span is not None and span.end - span.start != len(part.text):
-        span = None  # it stands for a whole expansion, whose inside isn't this text
+    span = part.span if _stands_as_written(part) else None
     if span is not None:
         span = span._replace(start=span.start + start, end=span.start + end)
     return Literal(part.text[start:end], span)

@@ -64,6 +64,14 @@ class Words:
             yield Chars("", start)  # an empty argument is an argument
         yield from self._between(node, start, end, quoted=True, escapes='$`"\\\n')
 
+    def continues(self, node: Syntax, following: Syntax) -> bool:
+        """Whether only an escaped line end stands between two nodes, which are one word then."""
+        return self._text[self.at(node.end_byte) : self.at(following.start_byte)] in ("\\\n", "\\\r\n")
+
+    def joined(self, left: Word, right: Word) -> Word:
+        """Two words that a line continuation only seems to part."""
+        return Word((*left.pieces, *right.pieces), left.start, right.end)
+
     def verbatim(self, node: Syntax) -> Word:
         """A node's text as it stands: the body of a here-document whose end word is quoted."""
         start = self.at(node.start_byte)
@@ -82,8 +90,9 @@ class Words:
             if not nested or child.is_missing:
                 continue
             begin = self.at(child.start_byte)
-            if begin > at:
-                yield from _unescaped(self._text[at:begin], at, escapes)
+            stop = begin - (child.type == "string" and self._text[at:begin].endswith("$"))  # `$"..."`
+            if stop > at:
+                yield from _unescaped(self._text[at:stop], at, escapes)
             if not child.is_error:
                 yield from self.pieces(child, quoted=quoted)
             at = max(at, self.at(child.end_byte))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from webhook.shell.values import NOTHING, Text, drop, head
+from webhook.shell.values import NOTHING, Literal, Text, drop, fields, head, known
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,15 @@ class Peeled:
     fed: bool = False  # xargs: further words come from its input
     plain: bool = True  # nothing was taken off: functions and built-ins of the shell can be meant
     direct: bool = False  # command, builtin: functions are passed over
+    deps: frozenset[str] = NOTHING  # the entries of the pair that the wrappers' own words depend on
     background: bool = False
 
 
 def program(text: Text) -> str:
     """A program's name without its folder; empty where it isn't known."""
     name = text.literal
+    if name is None and isinstance(last := text.parts[-1], Literal) and "/" in last.text:
+        name = last.text  # only the folder isn't known
     return name.rstrip("/").rpartition("/")[2] if name else ""
 
 
@@ -127,6 +130,8 @@ def peel(argv: Sequence[Text], passed_over: Iterable[str] = ()) -> Peeled:
         out.background |= name == "coproc"
         out.direct |= name in ("command", "builtin")
         out.plain &= name in ("time", "command", "builtin", "coproc")
+        if not out.assigns:
+            out.deps |= NOTHING.union(*(text.deps for text in out.argv[: len(out.argv) - len(rest)]))
         out.argv = rest
     return out
 
@@ -141,6 +146,9 @@ def _inside(wrapper: Wrapper, name: str, out: Peeled) -> list[Text]:
         return []
     if name == "env":
         _env_options(options, out)
+        words = [*_split_string(out.argv[1:]), *words]
+    if name == "uv" and words and (words[0].literal or "").endswith(".py"):
+        words = [known("python"), *words]  # uv runs a script by its own interpreter
     skip = wrapper.words
     if name == "taskset" and any(o.startswith(("-p", "--pid")) for o in options):
         return []
@@ -183,6 +191,19 @@ def _env_options(options: list[str], out: Peeled) -> None:
             if option.startswith(flag) and len(option) > len(flag):
                 out.unset.add(option[len(flag) :])
                 break
+
+
+def _split_string(words: Sequence[Text]) -> list[Text]:
+    """The words that `env -S "..."` splits its argument into."""
+    for at, word in enumerate(words):
+        for flag in ("--split-string=", "-S"):
+            if head(word) == flag and at + 1 < len(words):
+                return fields(words[at + 1])
+            if head(word).startswith(flag) and len(head(word)) > len(flag):
+                return fields(drop(word, len(flag)))
+        if not head(word).startswith("-"):
+            break
+    return []
 
 
 def assignment(word: Text) -> tuple[str, Text] | None:
