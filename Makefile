@@ -19,7 +19,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo test test-fast test-trainer coverage gate oracle lint types imports bench docs fmt lock clean
+.PHONY: help venv demo test test-fast test-trainer test-lowest coverage gate oracle lint types imports bench docs fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -45,6 +45,12 @@ test-fast: $(READY) ## the tests that take no more than a moment each, without t
 
 test-trainer: $(READY) $(TORCH_READY) ## the trainer's tests
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/trainer
+
+test-lowest: $(READY) ## the tests without torch, on the oldest versions that pyproject.toml allows (in build/lowest)
+	$(PYTHON) -m venv --clear build/lowest
+	$(BIN)/python -m tools.lowest > build/lowest/constraints.txt
+	build/lowest/bin/python -m pip install -qq --constraint build/lowest/constraints.txt --editable '.[dev]'
+	build/lowest/bin/python -m pytest -n $(JOBS) -m "not image and not trainer" $(PYTEST_ARGS)
 
 coverage: ## all tests, then the coverage gate
 	$(MAKE) test PYTEST_ARGS="--cov --cov-report= $(PYTEST_ARGS)"

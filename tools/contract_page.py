@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tools.layers import ROOT
 from webhook import jsonpatch
 from webhook.mutate import respond
-from webhook.policy import Mode, Policy
+from webhook.policy import Mode, Policy, Status
 from webhook.rules import ALL_RULES, Rule
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "contract.md"
 REVIEWS = ROOT / "tests" / "data" / "reviews"
 PAIR = ("RANK", "WORLD_SIZE")
+TYPICAL = ("bare-n4", "torchrun-shell-n8", "lightning-n4")  # jobs that people know; the smallest pod serves otherwise
 
 HEAD = """\
 <!-- Made by `make docs` from webhook/rules.py and the recorded pods in tests/data/reviews. Don't edit. -->
@@ -41,7 +42,8 @@ RECORDED = """\
 ## Recorded jobs
 
 What mode `auto` does to jobs whose pods a real training-operator made, by operator version. `-` is a pod that stays as
-it is but for annotations. Where Master and workers differ, the Master comes first.
+it is but for annotations, `would:` what mode `audit` says and doesn't do; the empty cells are jobs that the operator of
+that version doesn't take. Where Master and workers differ, the Master comes first.
 """
 
 
@@ -55,6 +57,7 @@ class Recording:
     after: dict[str, Any]
     rules: tuple[str, ...]
     allowed: bool
+    only_said: bool
 
     @property
     def job(self) -> str:
@@ -73,7 +76,15 @@ def load(path: Path) -> Recording:
     before = json.loads(body)["request"]["object"]
     answer = respond(body, Policy())
     after = jsonpatch.apply(before, answer.patch) if answer.patch else before
-    return Recording(path.parent.name, path.stem, before, after, tuple(answer.rules), answer.allowed)
+    return Recording(
+        path.parent.name,
+        path.stem,
+        before,
+        after,
+        tuple(answer.rules),
+        answer.allowed,
+        answer.status == Status.WOULD_CHANGE,
+    )
 
 
 def recordings() -> list[Recording]:
@@ -125,10 +136,10 @@ def _join(text: str) -> str:
 
 
 def _example(rule: Rule, found: list[Recording]) -> str:
-    fitting = [one for one in found if rule.id in one.rules]
+    fitting = [one for one in found if rule.id in one.rules and not one.only_said]
     if not fitting:
         return "No recorded job needs it.\n"
-    one = min(fitting, key=lambda one: (len(one.rules), one.role == "master", found.index(one)))
+    one = min(fitting, key=lambda one: (one.job not in TYPICAL, len(one.rules), one.role == "master", found.index(one)))
     others = [name for name in one.rules if name != rule.id]
     beside = f", together with {' and '.join(others)}" if others else ""
     head = f"Example: pod `{one.name}` of training-operator {one.version[1:]}{beside}.\n"
@@ -188,7 +199,7 @@ def _verdict(pods: Iterable[Recording]) -> str:
 def _said(one: Recording) -> str:
     if not one.allowed:
         return "refused"
-    return " ".join(one.rules) or "-"
+    return ("would: " if one.only_said else "") + (" ".join(one.rules) or "-")
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
