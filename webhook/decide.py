@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from webhook import advice, contracts, facts, launch, notes, say
 from webhook.case import Case, twins
-from webhook.edits import Edit, SetEnv
 from webhook.errors import Refused
 from webhook.launch import Launch, LaunchClass
 from webhook.pod import DEFAULT_CONTAINER, Container, Pod, is_ours
 from webhook.policy import Mode, Policy, Reason, Status
-from webhook.result import CONTRACTS, Decision, Judged, in_order, ranks, status, written
-from webhook.rules import INIT_RULE, RULES, Rule, wrapped
+from webhook.result import Decision, Judged
+from webhook.rules import RULES
+from webhook.rules.arguments import wrapped
+from webhook.summary import nothing_managed, sum_up
 
 if TYPE_CHECKING:
+    from webhook.edits import Edit
     from webhook.facts import Trouble
     from webhook.notes import Asked, Earlier
+    from webhook.rules import Rule
 
 __all__ = ["Decision", "Judged", "Mode", "Policy", "Reason", "Status", "decide"]
 
 Classify = Callable[[Mapping[str, Any]], Launch]
 
+_RULES_OF = {mode: tuple(rule for rule in RULES if mode in rule.modes) for mode in Mode}
+_CONTRACTS = frozenset({"C1", "C2", "T1"})
 _CONTRACT_MODES = (Mode.PROCESS, Mode.NODE, Mode.TORCHRUN)
 
 
@@ -63,8 +68,7 @@ def _denied(problem: str, pod: Pod) -> Decision:
 
 def _not_denied(problem: str) -> Decision:
     """A server that only audits refuses nothing; the pod learns what `auto` would say."""
-    edits = written(Status.UNCHANGED, (), Reason.AUDIT, None)
-    return Decision(Reason.AUDIT, Status.UNCHANGED, warnings=say.warnings([say.not_denied(problem)]), edits=edits)
+    return nothing_managed(Reason.AUDIT, say.not_denied(problem))
 
 
 def _decide(order: _Order, classify: Classify) -> Decision:
@@ -79,21 +83,19 @@ def _decide(order: _Order, classify: Classify) -> Decision:
     place = managed.index(main)
     if order.explicit and order.mode in _CONTRACT_MODES:
         _must_be_obeyable(cases[place], cases)
-    judged = [_judge(case, before) for case in cases]
-    return _sum_up(order, judged, judged[place], earlier, before)
+    judged = tuple(_judge(case, before) for case in cases)
+    kept = earlier if earlier.changed and (before is not None or notes.RANKS not in order.pod.annotations) else None
+    return sum_up(judged, judged[place], kept, audit=order.mode is Mode.AUDIT)
 
 
 def _nothing_managed(order: _Order, classify: Classify) -> Decision:
     """No container has the operator's env: an operator before 1.7 made it for a job without a Master."""
     if order.explicit and order.mode in _CONTRACT_MODES:
         raise Refused(_not_here(order.mode, "the operator tells its containers neither a rank nor the number of pods"))
-    first = order.pod.first()
-    warnings = []
-    if order.asked.containers is None and first is not None:
-        cls = classify(first.raw).cls
-        warnings = [say.no_rank_env(obeyable=False)] if cls in (LaunchClass.PYTHON, LaunchClass.ENTRYPOINT) else []
-    edits = written(Status.UNCHANGED, (), Reason.NO_RANK_ENV, None)
-    return Decision(Reason.NO_RANK_ENV, Status.UNCHANGED, warnings=say.warnings(warnings), edits=edits)
+    first = order.pod.first() if order.asked.containers is None else None
+    if first is not None and classify(first.raw).cls in (LaunchClass.PYTHON, LaunchClass.ENTRYPOINT):
+        return nothing_managed(Reason.NO_RANK_ENV, say.no_rank_env(obeyable=False))
+    return nothing_managed(Reason.NO_RANK_ENV)
 
 
 def _not_here(mode: Mode, problem: str) -> str:
@@ -128,9 +130,7 @@ def _cases(
         for container in managed
     ]
     if order.mode is Mode.TORCHRUN and not order.explicit and not all(_takes_torchrun(c) for c in cases if c.chosen):
-        return [
-            replace(case, mode=Mode.AUTO) for case in cases
-        ]  # a default is no order: what it doesn't fit goes by auto
+        return [replace(case, mode=Mode.AUTO) for case in cases]  # what a default doesn't fit goes by auto
     return cases
 
 
@@ -159,76 +159,34 @@ def _must_be_obeyable(main: Case, cases: list[Case]) -> None:
 def _judge(case: Case, before: Earlier | None) -> Judged:
     trouble = case.trouble
     edits: list[Edit] = []
-    applied: dict[str, Rule] = {}
-    groups: set[str] = set()
-    for rule in RULES:
-        if rule.group in groups or not _may(rule, case, trouble):
+    applied: list[str] = []
+    group = None
+    for rule in _allowed(case, trouble):
+        if rule.group and rule.group == group:
             continue
         changes = rule.apply(case)
         if changes is not None:
             edits.extend(changes)
-            applied[rule.id] = rule
-            groups.update({rule.group} if rule.group else ())
-    reason = trouble.reason if trouble else _reason(case, before, applied, edits)
-    return Judged(case, tuple(applied), tuple(edits), reason, trouble)
+            applied.append(rule.id)
+            group = rule.group or group
+    rules = tuple(applied)
+    reason = trouble.reason if trouble is not None else _reason(case, before, rules, edits)
+    return Judged(case, rules, tuple(edits), reason, trouble)
 
 
-def _may(rule: Rule, case: Case, trouble: Trouble | None) -> bool:
-    if case.mode not in rule.modes or (trouble is not None and trouble.reason not in rule.despite):
-        return False
-    return case.mode is not Mode.AUTO or not (case.launch.unsets or (case.launch.parse_error and not rule.unparsed))
+def _allowed(case: Case, trouble: Trouble | None) -> tuple[Rule, ...]:
+    """The rules that mode, trouble and the command's text leave."""
+    rules = _RULES_OF[case.mode]
+    if trouble is not None:
+        rules = tuple(rule for rule in rules if trouble.reason in rule.despite)
+    if case.mode is Mode.AUTO and case.launch.unsets:
+        return ()
+    if case.mode is Mode.AUTO and case.launch.parse_error:
+        rules = tuple(rule for rule in rules if rule.unparsed)
+    return rules
 
 
-def _reason(case: Case, before: Earlier | None, applied: Mapping[str, Rule], edits: list[Edit]) -> Reason:
-    if not CONTRACTS & applied.keys() and advice.is_unclear(case, before):
+def _reason(case: Case, before: Earlier | None, rules: tuple[str, ...], edits: list[Edit]) -> Reason:
+    if not _CONTRACTS.intersection(rules) and advice.is_unclear(case, before):
         return Reason.UNCLEAR_LAUNCH
     return Reason.PATCHED if edits else Reason.ALREADY_RIGHT
-
-
-def _sum_up(order: _Order, judged: list[Judged], main: Judged, earlier: Earlier, before: Earlier | None) -> Decision:
-    """The pod's decision. An earlier call's results stay where nothing changes now, and are added to where it does."""
-    init = INIT_RULE.apply(main.case) if main.trouble is None else None
-    edits = [edit for one in judged for edit in one.edits] + list(init or ())
-    rules = {rule for one in judged for rule in one.rules} | ({INIT_RULE.id} if init is not None else set())
-    kept = earlier if earlier.changed and (before is not None or notes.RANKS not in order.pod.annotations) else None
-    env = tuple(dict.fromkeys(edit.name for edit in edits if isinstance(edit, SetEnv)))
-    base = Decision(main.reason, env=env, containers=tuple(judged), warnings=tuple(_warnings(main)))
-    if order.mode is Mode.AUDIT:
-        return _audited(base, in_order(rules), main) if edits else _unchanged(base)
-    if not edits:
-        return _as_before(base, kept) if kept is not None else _unchanged(base)
-    return _changed(base, in_order(rules | set(kept.rules if kept else ())), main, kept, edits)
-
-
-def _warnings(main: Judged) -> list[str]:
-    case = main.case
-    if main.trouble is not None:
-        return list(advice.of_trouble(case, main.trouble))
-    unclear = [say.unclear_launch(case.container.name)] if main.reason is Reason.UNCLEAR_LAUNCH else []
-    return [*unclear, *advice.of_launch(case)]
-
-
-def _audited(base: Decision, rules: tuple[str, ...], main: Judged) -> Decision:
-    warnings = say.warnings([say.would_change(rules, base.env), *base.warnings])
-    edits = written(Status.WOULD_CHANGE, rules, Reason.AUDIT, ranks(main))
-    return replace(base, reason=Reason.AUDIT, status=Status.WOULD_CHANGE, rules=rules, warnings=warnings, edits=edits)
-
-
-def _unchanged(base: Decision) -> Decision:
-    edits = written(Status.UNCHANGED, (), base.reason, None)
-    return replace(base, status=Status.UNCHANGED, warnings=say.warnings(base.warnings), edits=edits)
-
-
-def _as_before(base: Decision, kept: Earlier) -> Decision:
-    return replace(base, status=kept.status, rules=in_order(set(kept.rules)), warnings=say.warnings(base.warnings))
-
-
-def _changed(base: Decision, rules: tuple[str, ...], main: Judged, kept: Earlier | None, edits: list[Edit]) -> Decision:
-    reason = Reason.PATCHED if base.reason is Reason.ALREADY_RIGHT else base.reason
-    if main.rules:
-        pod_status = status(main.rules)
-    else:
-        pod_status = kept.status if kept is not None and kept.status is not None else status(rules)
-    results = written(pod_status, rules, reason, ranks(main))
-    warnings = say.warnings(base.warnings)
-    return replace(base, reason=reason, status=pod_status, rules=rules, warnings=warnings, edits=(*edits, *results))

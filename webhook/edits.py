@@ -59,6 +59,7 @@ class SetNote:
 
 
 Edit = SetEnv | SetText | AddWords | SetNote
+Edits = tuple[Edit, ...]
 
 
 def env_edits(container: Container, wanted: Iterable[tuple[str, str]]) -> tuple[SetEnv, ...]:

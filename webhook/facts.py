@@ -97,7 +97,7 @@ def plain(text: object) -> int | None:
 
 def replica(labels: Mapping[str, object]) -> Replica | Trouble | None:
     """What the labels of the newest operator generation that set them say; None where one of the two is missing."""
-    kind, index = (next((labels[key] for key in keys if key in labels), None) for keys in (_TYPES, _INDICES))
+    kind, index = _newest(labels, _TYPES), _newest(labels, _INDICES)
     if kind is not None and (not isinstance(kind, str) or not kind.isascii() or kind.lower() not in _KINDS):
         return Trouble(Reason.BAD_LABEL, "the label replica-type is neither master nor worker")
     if index is not None and plain(index) is None:
@@ -105,6 +105,13 @@ def replica(labels: Mapping[str, object]) -> Replica | Trouble | None:
     if kind is None or index is None:
         return None
     return Replica(_KINDS[str(kind).lower()], int(str(index)))
+
+
+def _newest(labels: Mapping[str, object], keys: tuple[str, ...]) -> object:
+    for key in keys:
+        if key in labels:
+            return labels[key]
+    return None
 
 
 def gpu_limit(container: Container) -> int | None:
@@ -124,6 +131,8 @@ def _is_gpu(resource: str) -> bool:
 
 def believed(earlier: Earlier, env: Env) -> Earlier | None:
     """The results of an earlier call, if this env shows them; users do copy a pod's annotations into a new template."""
+    if earlier.world < 0:
+        return None
     rank, world = env.text("RANK") or "", env.text("WORLD_SIZE") or ""
     if not is_rank(rank) or not is_rank(world) or int(world) != earlier.world:
         return None
@@ -152,18 +161,13 @@ def read(pod: Pod, container: Container, asked: Asked, before: Earlier | None, g
     known = pods if isinstance(pods, Found) else None
     first = seen.master if seen else node is not None and node.value == 0
     nproc = None if sizes is None else Found(sizes.master if master and first else sizes.worker, source)
-    hard = next(
-        filter(
-            None,
-            (
-                labels if isinstance(labels, Trouble) else None,
-                pods if isinstance(pods, Trouble) else None,
-                _dynamic(env, master),
-                _contradiction(known, node, seen, master, sizes),
-            ),
-        ),
-        None,
-    )
+    hard: Trouble | None
+    if isinstance(labels, Trouble):
+        hard = labels
+    elif isinstance(pods, Trouble):
+        hard = pods
+    else:
+        hard = _dynamic(env, master) or _contradiction(pods, node, seen, master, sizes)
     return Facts(node, known, nproc, sizes, master, _no_pair(env), hard)
 
 

@@ -70,6 +70,9 @@ class Earlier:
         return self.status in _CHANGED
 
 
+NOTHING_EARLIER = Earlier()
+
+
 def asked_mode(pod: Pod) -> Mode | None:
     """The mode that the pod asks for.
 
@@ -147,6 +150,8 @@ def _init(pod: Pod, value: object) -> Mapping[str, Any]:
 def earlier(pod: Pod) -> Earlier:
     """The results of an earlier call; what isn't in the form that rankfix writes counts as absent."""
     notes = pod.annotations
+    if STATUS not in notes:
+        return NOTHING_EARLIER
     status, rules, ranks = (notes.get(key) for key in (STATUS, RULES, RANKS))
     numbers = _RANKS.fullmatch(ranks) if isinstance(ranks, str) else None
     return Earlier(
