@@ -48,8 +48,8 @@ test-trainer: $(READY) $(TORCH_READY) ## the trainer's tests
 
 test-lowest: $(READY) ## the tests without torch, on the oldest versions that pyproject.toml allows (in build/lowest)
 	$(PYTHON) -m venv --clear build/lowest
-	$(BIN)/python -m tools.lowest > build/lowest/constraints.txt
-	build/lowest/bin/python -m pip install -qq --constraint build/lowest/constraints.txt --editable '.[dev]'
+	$(BIN)/python -m tools.lowest > build/lowest/requirements.txt
+	build/lowest/bin/python -m pip install -qq --requirement build/lowest/requirements.txt --editable .
 	build/lowest/bin/python -m pytest -n $(JOBS) -m "not image and not trainer" $(PYTEST_ARGS)
 
 coverage: ## all tests, then the coverage gate

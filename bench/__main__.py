@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--calls", type=int, default=5_000, help="calls for each small pod (default 5000)")
     options = parser.parse_args(arguments)
-    console = Console()
+    console = Console(width=110)
     console.print(pin())
     handler = partial(respond, policy=Policy())
     rows = [measure(case, handler) for case in all_cases(options.calls)]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 REVIEWS = Path(__file__).resolve().parent.parent / "tests" / "data" / "reviews" / "v1.9.0"
-EXEC_FORM = "bare-n4-master-0"
-SHELL_FORM = "torchrun-shell-n8-master-0"
+EXEC_FORM = "bare-n4-worker-0"
+SHELL_FORM = "torchrun-shell-n8-worker-0"
 
 
 @dataclass(frozen=True, slots=True)
