@@ -57,8 +57,9 @@ def read(text: str) -> Iterator[Document]:
     """The documents of `text`, empty ones left out. Raises `NotYaml`."""
     try:
         for node in yaml.compose_all(text, Loader=_Loader):
-            if node is not None:
-                yield _Builder(text).document(node)
+            document = _Builder(text).document(node)
+            if document.value is not None:
+                yield document
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         raise NotYaml(*_position(mark), _quiet(exc.problem or "not YAML")) from None
