@@ -14,6 +14,8 @@ from webhook.shell.values import NOTHING, PAIR, Span, Text
 from webhook.starts import Kind, Start, is_endless, read
 
 _DYNAMIC = ("c10d", "etcd", "etcd-v2")
+# Without a shell nobody expands these; what their authors mean is plain.
+_UNEXPANDED = ("$KUBERNETES_SERVICE_HOST", "${KUBERNETES_SERVICE_HOST}")
 _KNOWN = (Kind.LAUNCHER, Kind.OWN_LAUNCHER, Kind.PYTHON)
 _CLASSES = {Kind.LAUNCHER: LaunchClass.LAUNCHER, Kind.OWN_LAUNCHER: LaunchClass.OWN_LAUNCHER, Kind.PYTHON: LaunchClass.PYTHON}
 
@@ -263,6 +265,8 @@ def _flag(flags: LauncherFlags, names: Iterable[str]) -> FlagValue | None:
         return FlagValue(None, NOTHING, None)
     literal = written(value)
     ref = value.ref
+    if literal is not None and literal[0] in _UNEXPANDED:
+        return FlagValue(None, frozenset({"KUBERNETES_SERVICE_HOST"}), literal[1])
     if literal is not None:
         return FlagValue(literal[0], NOTHING, literal[1])
     return FlagValue(None, NOTHING if ref is None else frozenset({ref.name}), None if ref is None else ref.span)

@@ -205,7 +205,11 @@ class Runner:
         return status
 
     def _eval(self, walk: Walk, words: list[Text], state: State) -> Status:
-        return self._nested(joined_words(words), walk.where, walk.stdin, state)
+        text = joined_words(words)
+        if all(isinstance(part, Opaque) for part in text.parts):  # `eval "$(conda shell.bash hook)"`: set-up, as `source` is
+            self.observer.chose(text.deps)
+            return Status(None)
+        return self._nested(text, walk.where, walk.stdin, state)
 
     def _nested(self, text: Text, where: Where, stdin: frozenset[str] | None, state: State) -> Status:
         """Read a text that the shell was given as a string."""
