@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, distributed
 
 from trainer.errors import LaunchError, PeerLost
-from trainer.rollcall import Roll
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainer.rollcall import Roll
+    from trainer.world import Seat
 
 GO_ON, STOP, REFUSE = 0, 1, 2  # what a rank may want at a step boundary; the highest wish of all ranks counts
 # What torch says, in some version or other, when the other end of a collective is gone or silent.
@@ -88,7 +92,7 @@ def open_group(seat: Seat, roll: Roll, device: Device, timeout: float) -> None:
 def tighten(timeout: float) -> None:
     """From start-up's patience to that of steady work, once all ranks have got as far as this."""
     distributed.all_reduce(torch.zeros(1))  # on the CPU group; a rank still starting may not be timed out by others
-    distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=timeout))
+    distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=timeout))  # noqa: SLF001  # nothing public sets it
 
 
 def close_group() -> None:

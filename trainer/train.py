@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -14,15 +12,20 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer import checkpoint, data, dist, model, plan, verify
-from trainer.data import Digits
 from trainer.dist import GO_ON, REFUSE, STOP, Device
 from trainer.errors import RollCallError, Stopped
-from trainer.plan import Plan
-from trainer.report import Report
-from trainer.rollcall import Roll
-from trainer.settings import Settings
-from trainer.stop import StopSignal
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from trainer.data import Digits
+    from trainer.plan import Plan
+    from trainer.report import Report
+    from trainer.rollcall import Roll
+    from trainer.settings import Settings
+    from trainer.stop import StopSignal
+    from trainer.world import Seat
 
 EVALUATED_AT_ONCE = 2000
 
@@ -46,6 +49,7 @@ class Job:
     timeout: float
     stop: StopSignal
     report: Report
+    started: float  # when the process was, by the monotonic clock
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ class Course:
 
     step: int = 0
     finished: bool = False
+    startup_seconds: float = 0.0  # of the process that is running now
     train_seconds: float = 0.0  # without evaluation
     evaluate_seconds: float = 0.0
     target_seconds: float | None = None  # of training, until the target accuracy was first measured
@@ -80,6 +85,7 @@ def run(job: Job, resumed: Mapping[str, Any] | None) -> Course:
     """Trains to the end of the plan, from the resumed state if there is one, and proves that all ranks agree."""
     with dist.peers("while training"):
         learner, course = _prepare(job, resumed)
+        course.startup_seconds = time.monotonic() - job.started
         for epoch in range(job.plan.epoch_of(course.step), job.plan.epochs):
             _train_epoch(job, learner, course, epoch)
             if job.plan.evaluates(epoch):
