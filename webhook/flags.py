@@ -33,8 +33,11 @@ def topology(name: str) -> str:
 def topology_flags(words: Sequence[Text]) -> Iterator[Flag]:
     """Every topology flag among words: `--flag=value`, `--flag value`, `key=value`, `a.b.key=value`."""
     for at, word in enumerate(words):
-        name, sign, _ = head(word).partition("=")
-        if not name or not topology(name):
+        start = head(word)
+        if not start.startswith("-") and "=" not in start:
+            continue
+        name, sign, _ = start.partition("=")
+        if not topology(name):
             continue
         if sign:
             yield Flag(name, drop(word, len(name) + 1), at, at)

@@ -33,10 +33,9 @@ class Judge:
         self._opaque = False
         self._unsets = False
         self._counted = False  # some flag or name gives a node count
-        for name in sorted(programs.NODE_COUNT_NAMES | programs.NODE_RANK_NAMES):
-            for spelled in (name.upper(), name):
-                if spelled in env and not spelled.upper().startswith("PET_"):
-                    self.assigned(spelled, (env[spelled],))
+        for name in sorted(env.among(programs.TEMPLATE_NAMES)):
+            value = env.given(name)
+            self.assigned(name, (value,) if value is not None else ())
 
     # -- what the evaluator tells
 

@@ -16,6 +16,8 @@ NODE_COUNT = _names("nnodes nnode num_machines num_nodes node_count")
 # As names of variables also torchrun's own environment.
 NODE_RANK_NAMES = NODE_RANK | {"pet_node_rank"}
 NODE_COUNT_NAMES = NODE_COUNT | {"pet_nnodes"}
+# As names in the env of a template: what the operator itself writes isn't among them.
+TEMPLATE_NAMES = frozenset(spelled for name in NODE_RANK | NODE_COUNT for spelled in (name, name.upper()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from webhook.shell.source import Source
 from webhook.shell.state import State, Variable
@@ -54,7 +53,7 @@ class Expander:
         count = max((len(c) for c in choices), default=1)
         out = [_assembled([c[min(i, len(c) - 1)] for c in choices]) for i in range(count)]
         span = self._source.span(word.start, word.end)
-        return [[replace(words[0], span=span)] if len(words) == 1 else words for words in out]
+        return [[Text(words[0].parts, words[0].because, span)] if len(words) == 1 else words for words in out]
 
     def deps(self, words: Iterable[Word]) -> frozenset[str]:
         """The entries of the pair that any of these words depends on."""
