@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +15,7 @@ from torch import Tensor, distributed
 from trainer.errors import LaunchError, PeerLost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trainer.rollcall import Roll
     from trainer.world import Seat
@@ -78,7 +79,7 @@ def open_group(seat: Seat, roll: Roll, device: Device, timeout: float) -> None:
     """Joins the ranks of an accepted roll call, over the same store."""
     # A CPU group beside NCCL lets ranks agree without waiting for their GPUs.
     backend = "gloo" if device.backend == "gloo" else "cpu:gloo,cuda:nccl"
-    with peers("while joining the process group"):
+    with peers(lambda: "while the process group was formed"):
         distributed.init_process_group(
             backend,
             store=distributed.PrefixStore("group", roll.store),
@@ -126,15 +127,19 @@ def share_bytes(content: bytes | None) -> bytes | None:
 
 
 @contextmanager
-def peers(doing: str) -> Iterator[None]:
-    """Turns what torch raises when another process is gone into PeerLost; other errors pass."""
+def peers(when: Callable[[], str]) -> Iterator[None]:
+    """Turns what torch raises when another process is gone into PeerLost; other errors pass. `when` is for the text."""
     try:
         yield
     except RuntimeError as error:
         text = str(error)
         if not isinstance(error, distributed.DistError) and not any(sign in text.lower() for sign in SIGNS):
             raise
-        first = " ".join(text.split())[:160] or type(error).__name__
         raise PeerLost(
-            f"lost a peer {doing}; its own end tells why, this is only how it was noticed: {first}"
+            f"lost another rank {when()}, whose own log tells why; noticed here as: {_gist(text)}"
         ) from error
+
+
+def _gist(text: str) -> str:
+    """What torch says, without where in its sources it says it and what it thinks the user should do."""
+    return re.sub(r"^\[[^\]]*\] *", "", " ".join(text.split())).split(". ")[0][:160]

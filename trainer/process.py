@@ -61,8 +61,8 @@ def run(seat: Seat, options: Options, stop: StopSignal, started: float) -> int:
     with report.choose(seat.rank, as_json=options.json) as out:
         try:
             return _run(Rank(seat, options, stop, out, started))
-        except PeerLost:
-            raise  # everybody says it: local rank 0 may be the one that is gone
+        except PeerLost as error:  # everybody says it: local rank 0 may be the one that is gone
+            raise PeerLost(f"rank {seat.rank} {error}") from error
         except TrainerError as error:
             if seat.local_rank == 0:
                 raise
@@ -79,7 +79,7 @@ def _run(me: Rank) -> int:
     settings = from_json(roll.verdict.settings)  # rank 0's, whatever this process was started with
     _introduce(me, ready, settings, roll)
     dist.open_group(me.seat, roll, ready.device, me.options.start_timeout)
-    with dist.peers("while resuming"):
+    with dist.peers(lambda: "while the checkpoint was shared"):
         content = dist.share_bytes(ready.resumed if me.seat.rank == 0 else None)
     job = _job(me, ready, settings, roll)
     course = train.run(job, checkpoint.decode(content) if content is not None else None)

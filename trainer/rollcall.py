@@ -64,7 +64,7 @@ class Meeting:
     listen_fd: int | None = None
 
 
-class Elsewhere(Exception):  # noqa: N818  # no error, see meet.py
+class Elsewhere(Exception):  # no error, see meet.py
     """MASTER_ADDR leads to another process of rank 0: the roll call is held there."""
 
 

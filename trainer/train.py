@@ -83,8 +83,9 @@ class Learner:
 
 def run(job: Job, resumed: Mapping[str, Any] | None) -> Course:
     """Trains to the end of the plan, from the resumed state if there is one, and proves that all ranks agree."""
-    with dist.peers("while training"):
-        learner, course = _prepare(job, resumed)
+    course = Course(**resumed["course"]) if resumed else Course()
+    with dist.peers(lambda: f"after step {course.step} of {job.plan.steps}"):
+        learner = _prepare(job, resumed)
         course.startup_seconds = time.monotonic() - job.started
         for epoch in range(job.plan.epoch_of(course.step), job.plan.epochs):
             _train_epoch(job, learner, course, epoch)
@@ -99,15 +100,15 @@ def run(job: Job, resumed: Mapping[str, Any] | None) -> Course:
     return course
 
 
-def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> tuple[Learner, Course]:
+def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> Learner:
     recipe = model.recipe_of(job.settings.model)
     bare = model.build(recipe, job.settings.seed).to(job.device.torch)
+    if not job.device.on_gpu:
+        bare = bare.to(memory_format=torch.channels_last)  # a third faster on CPUs; on GPUs nobody has measured it
     optimizer = recipe.optimizer(bare)
-    course = Course()
     if resumed is not None:
         bare.load_state_dict(resumed["model"])
         optimizer.load_state_dict(resumed["optimizer"])
-        course = Course(**resumed["course"])
     network: nn.Module = DistributedDataParallel(
         bare,
         device_ids=[job.device.torch.index] if job.device.on_gpu else None,
@@ -116,7 +117,7 @@ def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> tuple[Learner, Cour
     )
     if job.compile:
         network.compile()
-    return Learner(bare, network, optimizer, recipe, saved=time.monotonic()), course
+    return Learner(bare, network, optimizer, recipe, saved=time.monotonic())
 
 
 def _train_epoch(job: Job, learner: Learner, course: Course, epoch: int) -> None:
