@@ -49,13 +49,8 @@ def read(data: bytes, *, wrap: Callable[[Any], Any], prefer_yaml: bool = False) 
 
     A pod becomes a review by `wrap`. `prefer_yaml` says what to call a text that begins like JSON and isn't.
     """
-    try:
-        text = data.decode("utf-8").removeprefix(_UNICODE_START)
-    except UnicodeDecodeError as exc:
-        yield _not_text(data, exc.start)
-        return
     found = False
-    for document in _documents(text, prefer_yaml=prefer_yaml):
+    for document in parse(data, prefer_yaml=prefer_yaml):
         found = True
         if isinstance(document, Unreadable):
             yield document
@@ -63,6 +58,16 @@ def read(data: bytes, *, wrap: Callable[[Any], Any], prefer_yaml: bool = False) 
             yield from _reviews(document, wrap)
     if not found:
         yield Unreadable("is empty: give an AdmissionReview or a Pod")
+
+
+def parse(data: bytes, *, prefer_yaml: bool = False) -> Iterator[yamltext.Document | Unreadable]:
+    """The documents in `data`, in order, whatever they are; what can't be read comes as `Unreadable` in its place."""
+    try:
+        text = data.decode("utf-8").removeprefix(_UNICODE_START)
+    except UnicodeDecodeError as exc:
+        yield _not_text(data, exc.start)
+        return
+    yield from _documents(text, prefer_yaml=prefer_yaml)
 
 
 def _documents(text: str, *, prefer_yaml: bool) -> Iterator[yamltext.Document | Unreadable]:
