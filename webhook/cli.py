@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from typer.models import OptionInfo
 
 from webhook import documents, logs, mutate, settings, show
 from webhook.errors import BadReview, RankfixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typer.models import OptionInfo
 
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -155,10 +156,12 @@ def _review(review: documents.Review, name: str, policy: Policy, form: show.Outp
         _complain(f"{name}:{note}")
     try:
         answer = mutate.respond(review.body, policy)
-    except BadReview as exc:
-        _complain(documents.Unreadable(str(exc), review.line).at(name))
+        text = show.render(answer, review.pod, form, name=name)
+    except (BadReview, RecursionError) as exc:
+        problem = str(exc) if isinstance(exc, BadReview) else "is nested too deeply to be shown: try -o review"
+        _complain(documents.Unreadable(problem, review.line).at(name))
         return UNUSABLE
-    _print(show.render(answer, review.pod, form, name=name), form)
+    _print(text, form)
     return _verdict(answer, name, form)
 
 
@@ -208,9 +211,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # `| head` went away: the interpreter mustn't complain at its end
+        # `| head` went away, and the interpreter mustn't complain of that at its end
+        with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except RankfixError as exc:
