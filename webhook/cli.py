@@ -1,4 +1,4 @@
-"""The command line: `rankfix mutate` repairs files, `rankfix serve` repairs what the API server sends.
+"""The command line: `rankfix mutate` repairs files, `rankfix explain` tells of jobs, `rankfix serve` is the webhook.
 
 Exit codes: 0 done, 1 a pod was denied, 2 something can't be read or obeyed (one line on stderr says what), 70 a fault
 of rankfix itself.
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from typer.models import OptionInfo
 
-from webhook import documents, logs, mutate, settings, show
+from webhook import documents, explaining, logs, mutate, operator_job, settings, show, show_job
 from webhook.errors import BadReview, RankfixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typer.models import OptionInfo
 
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -133,6 +134,51 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
     serve.run(loaded.settings, version=version(), stream=sys.stderr)
 
 
+@app.command(name="explain")
+def explain_(  # noqa: PLR0913 - one parameter a setting
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="PyTorchJobs in YAML or JSON, also in a List, an AppWrapper or a Katib Experiment; - is stdin.",
+        ),
+    ],
+    operator: Annotated[
+        str, typer.Option(metavar="VERSION", help="The training-operator that makes the pods.")
+    ] = operator_job.NEWEST,
+    output: Annotated[explaining.Form, typer.Option("-o", "--output")] = explaining.Form.TABLE,
+    *,
+    default_mode: Annotated[Flag, _flag("default_mode")] = None,
+    hidden: Annotated[Flag, _flag("hidden")] = None,
+    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+) -> None:
+    """Say what becomes of the pods of a PyTorchJob, before there are any."""
+    flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
+    policy = settings.load(flags, environ={}).settings.policy
+    made_by = explaining.operator(operator)
+    told = [_explained(name, made_by, policy) for name in files]
+    found = [job for one in told for job in one.jobs]
+    if output is explaining.Form.TABLE and sys.stdout.isatty():
+        console = Console(file=sys.stdout)
+        console.width = min(console.width, show_job.WIDTH)
+        show_job.show({"version": "", "jobs": found}, console)
+    elif found or output is explaining.Form.JSON:
+        _out(explaining.render(found, output))
+    for line in (line for one in told for line in (*one.notes, *one.problems)):
+        _complain(line)
+    unusable = any(one.problems for one in told)
+    raise typer.Exit(UNUSABLE if unusable else DENIED if any(one.refused for one in told) else DONE)
+
+
+def _explained(name: str, made_by: operator_job.Generation, policy: Policy) -> explaining.Told:
+    label = "stdin" if name == "-" else name
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as exc:
+        return explaining.Told(problems=[f"{name}: {(exc.strerror or 'unreadable').lower()}"])
+    return explaining.explain_file(data, explaining.Source(label, made_by, policy))
+
+
 def _file(name: str, policy: Policy, form: show.Output) -> Iterator[int]:
     """Answer everything in one file, and yield an exit code for each thing in it."""
     try:
@@ -155,10 +201,12 @@ def _review(review: documents.Review, name: str, policy: Policy, form: show.Outp
         _complain(f"{name}:{note}")
     try:
         answer = mutate.respond(review.body, policy)
-    except BadReview as exc:
-        _complain(documents.Unreadable(str(exc), review.line).at(name))
+        text = show.render(answer, review.pod, form, name=name)
+    except (BadReview, RecursionError) as exc:
+        problem = str(exc) if isinstance(exc, BadReview) else "is nested too deeply to be shown: try -o review"
+        _complain(documents.Unreadable(problem, review.line).at(name))
         return UNUSABLE
-    _print(show.render(answer, review.pod, form, name=name), form)
+    _print(text, form)
     return _verdict(answer, name, form)
 
 
@@ -208,9 +256,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # `| head` went away: the interpreter mustn't complain at its end
+        # `| head` went away, and the interpreter mustn't complain of that at its end
+        with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except RankfixError as exc:

@@ -55,7 +55,7 @@ def read(data: bytes, *, wrap: Callable[[Any], Any], prefer_yaml: bool = False) 
         if isinstance(document, Unreadable):
             yield document
         else:
-            yield from _reviews(document, wrap)
+            yield from _guarded(document, wrap)
     if not found:
         yield Unreadable("is empty: give an AdmissionReview or a Pod")
 
@@ -68,6 +68,13 @@ def parse(data: bytes, *, prefer_yaml: bool = False) -> Iterator[yamltext.Docume
         yield _not_text(data, exc.start)
         return
     yield from _documents(text, prefer_yaml=prefer_yaml)
+
+
+def _guarded(document: yamltext.Document, wrap: Callable[[Any], Any]) -> Iterator[Review | Unreadable]:
+    try:
+        yield from _reviews(document, wrap)
+    except RecursionError:  # what could just be read may be too deep to be written
+        yield Unreadable("is nested too deeply", document.line)
 
 
 def _documents(text: str, *, prefer_yaml: bool) -> Iterator[yamltext.Document | Unreadable]:

@@ -23,9 +23,19 @@ from webhook.shell.run import SHELLS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from webhook.explained import Container, EnvChange, Evidence, InitContainer, Job, Launched, Number, Processes
+    from webhook.explained import (
+        Container,
+        EnvChange,
+        Evidence,
+        InitContainer,
+        Job,
+        Launched,
+        Number,
+        Processes,
+        RuleTold,
+        WordChange,
+    )
     from webhook.explained import Pod as PodTold
-    from webhook.explained import RuleTold, WordChange
     from webhook.operator_ import Generation
     from webhook.result import Judged
 
@@ -37,7 +47,7 @@ _CONTRACTS = {"C1": "process", "T1": "process", "C2": "node"}
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A pod as the operator makes it, the decision on it, and the pod that this leads to (in an audit: would lead to)."""
+    """A pod as the operator makes it, the decision on it, and the pod that it leads to, or (audit) would lead to."""
 
     before: pods.Pod
     after: pods.Pod
@@ -120,7 +130,7 @@ def _pod(seen: Seen) -> PodTold:
     }
 
 
-def _kind(master: bool) -> str:  # noqa: FBT001 - a label's two values
+def _kind(master: bool) -> str:
     return "Master" if master else "Worker"
 
 
@@ -232,13 +242,19 @@ def _launched(container: pods.Container, launched: launch.Launch) -> Launched:
 def _evidence(container: pods.Container, launched: launch.Launch) -> Iterator[Evidence]:
     if launched.multiprocessing_distributed:
         yield from _spelled(container, SPAWNS)
-    for field, index, start, end in map(tuple, launched.evidence):
+    for field, index, start, end in launched.evidence:
         words = _list(container.raw.get(field))
         text = words[index][start:end]
         yield {"field": field, "index": index, "start": start, "end": end, "text": text}
         if text == words[index] and text.rpartition("/")[2] in SHELLS and index + 1 < len(words):
             # A shell's own name tells nothing: it is the file after it that can't be looked into
-            yield {"field": field, "index": index + 1, "start": 0, "end": len(words[index + 1]), "text": words[index + 1]}
+            yield {
+                "field": field,
+                "index": index + 1,
+                "start": 0,
+                "end": len(words[index + 1]),
+                "text": words[index + 1],
+            }
 
 
 def _spelled(container: pods.Container, word: str) -> Iterator[Evidence]:

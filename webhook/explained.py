@@ -39,7 +39,7 @@ class Evidence(TypedDict):
 
 
 class EnvChange(TypedDict):
-    """An env entry as the operator wrote it and as rankfix leaves it; null where there is none, or it isn't plain text."""
+    """An env entry as the operator wrote it and as rankfix leaves it; null where there is none, or no plain text."""
 
     name: str
     before: str | None
@@ -91,7 +91,7 @@ Launched = TypedDict(
 
 
 class Container(TypedDict):
-    """One container. `managed`: it has the operator's env, and no annotation leaves it out; `reason` is why it is as it is."""
+    """One container. `managed`: it has the operator's env, and isn't left out. `reason`: see the contract."""
 
     name: str
     managed: bool

@@ -16,7 +16,6 @@ from webhook.show_markdown import markdown
 if TYPE_CHECKING:
     from webhook.operator_ import Generation
     from webhook.policy import Policy
-    from webhook.yamltext import Document
 
 
 class Form(StrEnum):
@@ -27,7 +26,7 @@ class Form(StrEnum):
     MARKDOWN = "markdown"
 
 
-class UnknownOperator(RankfixError):  # noqa: N818 - names the operator
+class UnknownOperator(RankfixError):
     """A version whose pods aren't known."""
 
 
@@ -58,35 +57,41 @@ def operator(version: str) -> Generation:
     return found
 
 
-def explain_file(data: bytes, name: str, made_by: Generation, policy: Policy) -> Told:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's name, and what its jobs are to be explained with."""
+
+    name: str
+    made_by: Generation
+    policy: Policy
+
+
+def explain_file(data: bytes, source: Source) -> Told:
     """The jobs in a file. Other objects in it are passed over, unless there is no job at all."""
-    told = Told()
-    found = False
-    strangers = []
-    for document in documents.parse(data, prefer_yaml=name.endswith((".yaml", ".yml"))):
+    told, found, strangers = Told(), False, []
+    for document in documents.parse(data, prefer_yaml=source.name.endswith((".yaml", ".yml"))):
         if isinstance(document, documents.Unreadable):
-            told.problems.append(document.at(name))
+            told.problems.append(document.at(source.name))
             continue
         inside = jobs.find(document.value)
-        if not inside:
-            strangers.append(documents.Unreadable(jobs.none_in(document.value), document.line).at(name))
         found |= bool(inside)
+        if not inside:
+            strangers.append(documents.Unreadable(jobs.none_in(document.value), document.line).at(source.name))
+        for line, column in document.unquoted if inside else ():
+            place = f"{source.name}:{line}:{column}"
+            told.notes.append(f"{place}: an unquoted value that is no string to Kubernetes: quote it")
         for job in inside:
-            _explain(job, document, name, made_by, policy, told)
+            _explain(job, document.line, source, told)
     if not found and not told.problems:
-        told.problems += strangers or [f"{name}: is empty: expected a {jobs.KIND} ({jobs.GROUP}/v1)"]
+        told.problems += strangers or [f"{source.name}: is empty: expected a {jobs.KIND} ({jobs.GROUP}/v1)"]
     return told
 
 
-def _explain(  # noqa: PLR0913 - a job, where it stands, and what to do with it
-    job: jobs.Found, document: Document, name: str, made_by: Generation, policy: Policy, told: Told
-) -> None:
-    for line, column in document.unquoted if not told.notes else ():
-        told.notes.append(f"{name}:{line}:{column}: an unquoted value that is no string to Kubernetes: quote it")
+def _explain(job: jobs.Found, line: int, source: Source, told: Told) -> None:
     try:
-        told.jobs.append(explain.explain(job.job, made_by, policy, where=job.where, line=document.line))
+        told.jobs.append(explain.explain(job.job, source.made_by, source.policy, where=job.where, line=line))
     except operator_.BadJob as exc:
-        place = f"{name}:{document.line}" + (f": {job.where}" if job.where else "")
+        place = f"{source.name}:{line}" + (f": {job.where}" if job.where else "")
         told.problems += [f"{place}: {problem}" for problem in exc.problems]
 
 
@@ -95,6 +100,4 @@ def render(found: list[Job], form: Form) -> str:
     report: Report = {"version": VERSION, "jobs": found}
     if form is Form.JSON:
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    if not found:
-        return ""
     return markdown(report) if form is Form.MARKDOWN else plain(report)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.programs import NODE_COUNT, NODE_RANK, Launcher
 from webhook.shell.values import Literal, Opaque, Span, Text, drop, head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 class Flag(NamedTuple):
@@ -20,7 +22,9 @@ class Flag(NamedTuple):
 
 
 def normal(name: str) -> str:
-    """A flag's name with nothing that people write in different ways: `--Num-Nodes`, `+trainer.num_nodes` -> `num_nodes`."""
+    """A flag's name with nothing that people write in different ways: `--Num-Nodes`, `+trainer.num_nodes` ->
+    `num_nodes`.
+    """
     return name.lstrip("-+").rpartition(".")[2].replace("-", "_").lower()
 
 

@@ -1,4 +1,4 @@
-"""Finds the PyTorchJobs in what people keep them in: a document, a List, an AppWrapper, a Katib Experiment, any object."""
+"""Finds the PyTorchJobs in what people keep them in: a document, a List, an AppWrapper, a Katib Experiment."""
 
 from __future__ import annotations
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webhook.judge import Judge
 from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, LauncherStart
@@ -15,6 +14,9 @@ from webhook.shell.run import Runner
 from webhook.shell.state import State
 from webhook.shell.syntax import bash_parser, parse
 from webhook.shell.values import Span, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "Classifier",

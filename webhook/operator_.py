@@ -68,7 +68,7 @@ def _pod(job: Job, operator: Generation, replicas: Replicas, index: int) -> dict
             *map(_entry, container.get("env") or ()),
             *operator_env.entries(job, operator, replicas.kind, index),
         ]
-    if replicas.kind == WORKER and job.of(MASTER) is not None and operator.waits is not None:
+    if replicas.kind == WORKER and job.has(MASTER) and operator.waits is not None:
         spec["initContainers"] = [*(spec.get("initContainers") or ()), _init(job, bounded=operator.waits)]
     spec["restartPolicy"] = "Never" if replicas.restart == "ExitCode" else replicas.restart
     return {
@@ -105,7 +105,7 @@ def _metadata(
 
 def _labels(job: Job, operator: Generation, replicas: Replicas, index: int) -> Iterator[tuple[str, str]]:
     # From 1.8 on the first Worker of a job without a Master has the Master's role, too
-    leads = replicas.kind == MASTER or (operator.nproc_always and job.of(MASTER) is None and index == 0)
+    leads = replicas.kind == MASTER or (operator.nproc_always and not job.has(MASTER) and index == 0)
     told = {"job-name": job.name, "replica-type": replicas.kind.lower(), "replica-index": str(index)}
     if leads:
         told["job-role"] = "master"

@@ -1,7 +1,7 @@
-"""What is wrong with a PyTorchJob, in the form of the API server's messages: the field's path, the fault, what is allowed.
+"""What is wrong with a PyTorchJob, in the API server's form of messages: the field's path, the fault, what is allowed.
 
-Faults are what the CRD or the operator's validation refuses, and values that no operator can mean. No message quotes the
-value of an env entry.
+Faults are what the CRD or the operator's validation refuses, and values that no operator can mean. No message quotes
+the value of an env entry.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _replicas(specs: object, operator: Generation) -> Iterator[str]:
         yield f"{path}.{MASTER}: required: training-operator {operator.version} makes no pods of a job without a Master"
 
 
-def _replica(path: str, master: bool, spec: Mapping[str, Any]) -> Iterator[str]:  # noqa: FBT001 - a table's column
+def _replica(path: str, master: bool, spec: Mapping[str, Any]) -> Iterator[str]:
     count = spec.get("replicas")
     if count is not None and (type(count) is not int or count < 1 or (master and count != 1)):
         yield _wrong(f"{path}.replicas", count, "1" if master else "a whole number from 1")
@@ -112,7 +112,9 @@ def _template(path: str, template: object) -> Iterator[str]:
         return
     for index, container in enumerate(containers):
         place = f"{path}.spec.containers[{index}]"
-        yield from _container(place, container) if isinstance(container, dict) else [_wrong(place, container, "object")]
+        yield from (
+            _container(place, container) if isinstance(container, dict) else [_wrong(place, container, "an object")]
+        )
     names = [container.get("name") for container in containers if isinstance(container, dict)]
     if DEFAULT_CONTAINER not in names:
         yield f'{path}.spec.containers: none is named "{DEFAULT_CONTAINER}", which the operator asks for'

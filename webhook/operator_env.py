@@ -1,7 +1,7 @@
 """The env that each operator generation appends to every container of a job, in its order.
 
-Source: envvar.go, master.go and elastic.go of the training-operator (1.3: pytorch.go). An entry whose value is empty has
-a name only: Go leaves the empty string out.
+Source: envvar.go, master.go and elastic.go of the training-operator (1.3: pytorch.go). An entry whose value is empty
+has a name only: Go leaves the empty string out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _oldest(job: Job, kind: str, index: int) -> Iterator[Pair]:
 
 def _modern(job: Job, operator: Generation, kind: str, index: int) -> Iterator[Pair]:
     yield "PYTHONUNBUFFERED", operator.unbuffered
-    if job.of(MASTER) is not None:
+    if job.has(MASTER):
         yield from _pair(job, operator, kind, index)
     if operator.nproc_always and job.nproc is not None:
         yield "PET_NPROC_PER_NODE", job.nproc
@@ -58,23 +58,20 @@ def _pair(job: Job, operator: Generation, kind: str, index: int) -> Iterator[Pai
 
 
 def _master(job: Job, host: str) -> Iterator[Pair]:
-    master = job.of(MASTER)
-    assert master is not None  # operators before 1.5 ask for one, and later ones come here only with one
-    yield "MASTER_PORT", str(master.port)
+    yield "MASTER_PORT", str(job.port(MASTER))
     yield "MASTER_ADDR", host
 
 
 def _elastic(job: Job) -> Iterator[Pair]:
     """What torchrun's elastic agent reads; its Workers only are counted as nodes."""
-    policy, workers = job.elastic, job.of(WORKER)
-    assert workers is not None  # the operator asks for Workers beside an elasticPolicy
+    policy = job.elastic
     low, high = policy.get("minReplicas"), policy.get("maxReplicas")
-    fallback = workers.count if low is None and high is None else low if high is None else high
+    fallback = job.count(WORKER) if low is None and high is None else low if high is None else high
     host = policy.get("rdzvHost")
     port = policy.get("rdzvPort")
     yield (
         "PET_RDZV_ENDPOINT",
-        f"{_host(job, WORKER) if host is None else host}:{workers.port if port is None else port}",
+        f"{_host(job, WORKER) if host is None else host}:{job.port(WORKER) if port is None else port}",
     )
     yield "PET_RDZV_BACKEND", policy.get("rdzvBackend") or "c10d"
     yield "PET_NNODES", f"{fallback if low is None else low}:{fallback if high is None else high}"

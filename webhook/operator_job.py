@@ -1,7 +1,7 @@
 """A PyTorchJob as its operator reads it: what the job asks for, with the defaults that the controller fills in memory.
 
-No defaulting webhook exists, so what `kubectl get -o yaml` shows may lack replicas, ports and nprocPerNode, and may spell
-the replica types in any case. The operator's version decides which fields there are at all.
+No defaulting webhook exists, so what `kubectl get -o yaml` shows may lack replicas, ports and nprocPerNode, and may
+spell the replica types in any case. The operator's version decides which fields there are at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPLICAS_FIELD, MASTER, WORKER = "pytorchReplicaSpecs", "Master", "Worker"
 TYPES = (MASTER, WORKER)
 
 
-class BadJob(RankfixError):  # noqa: N818 - names the job, not an error of ours
+class BadJob(RankfixError):
     """A job that the API server or the operator refuses; `problems` has one line for each field."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -78,10 +78,9 @@ class Replicas:
     @property
     def port(self) -> int:
         """The port that the operator announces for these pods."""
-        for container in self.containers:
-            if container.get("name") == DEFAULT_CONTAINER:
-                return next((p["containerPort"] for p in container.get("ports") or () if is_rendezvous(p)), DEFAULT_PORT)
-        return DEFAULT_PORT
+        mine = (container for container in self.containers if container["name"] == DEFAULT_CONTAINER)
+        ports = (port for container in mine for port in container.get("ports") or ())
+        return next((port["containerPort"] for port in ports if is_rendezvous(port)), DEFAULT_PORT)
 
     @property
     def containers(self) -> list[dict[str, Any]]:
@@ -107,9 +106,17 @@ class Job:
     elastic: Mapping[str, Any]
     is_elastic: bool
 
-    def of(self, kind: str) -> Replicas | None:
-        """The replicas of a type."""
-        return next((replicas for replicas in self.replicas if replicas.kind == kind), None)
+    def has(self, kind: str) -> bool:
+        """Whether there are replicas of a type."""
+        return any(replicas.kind == kind for replicas in self.replicas)
+
+    def count(self, kind: str) -> int:
+        """The number of a type's pods."""
+        return sum(replicas.count for replicas in self.replicas if replicas.kind == kind)
+
+    def port(self, kind: str) -> int:
+        """The port that the operator announces for the pods of a type that is there."""
+        return next(replicas.port for replicas in self.replicas if replicas.kind == kind)
 
     @property
     def pods(self) -> int:

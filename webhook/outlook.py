@@ -40,6 +40,10 @@ class View:
 
 def of(view: View) -> Outlook:
     """What the container's processes will be."""
+    return _special(view) or _usual(view)
+
+
+def _special(view: View) -> Outlook | None:
     launch = view.launch
     if launch.parse_error:
         return told("unknown", "its shell text can't be read")
@@ -47,6 +51,11 @@ def of(view: View) -> Outlook:
         return told("alone", "deepspeed without a hostfile: alone in its pod")
     if launch.literal_rank and view.procs != 1:
         return told("unknown", "each of its processes is told one and the same --rank")
+    return None
+
+
+def _usual(view: View) -> Outlook:
+    launch = view.launch
     if launch.launchers:
         return _launcher(view, launch.launchers[-1])
     if launch.cls is LaunchClass.LAUNCHER_ENV:
@@ -66,7 +75,7 @@ def of(view: View) -> Outlook:
 def _program(view: View) -> Outlook:
     env = view.env
     if "RANK" not in env or "WORLD_SIZE" not in env:
-        return told("alone", "no RANK: alone in its pod, or an error")
+        return told("unknown" if view.pods == 1 else "alone", "no RANK: alone in its pod, or an error")
     rank, world = plain(env.text("RANK")), plain(env.text("WORLD_SIZE"))
     if rank is None or world is None:
         return told("unknown", "RANK or WORLD_SIZE isn't known before the pod runs")
@@ -87,7 +96,7 @@ def _spawned(view: View) -> Outlook:
 
 
 def _counts_nodes(view: View) -> Outlook:
-    """A program with a node count among its own flags, as Lightning has: it starts its processes, and wants NODE_RANK."""
+    """A program with a node count among its flags, as Lightning: it starts its processes, and wants NODE_RANK."""
     rank = plain(view.env.text("NODE_RANK")) if "NODE_RANK" in view.env else None
     if rank is None or view.pods is None:
         return told("unknown", "counts nodes itself, and has no NODE_RANK")
@@ -179,8 +188,6 @@ def _number(flag: FlagValue | None, env: Env, fallback: str, default: int) -> in
 
 
 def _too_many(nodes: int, pods: int) -> Outlook:
-    if nodes < pods:
-        return told("unknown", f"expects {nodes} of the {pods} pods")
     return told("waits", f"waits for {nodes} nodes, and there {'is' if pods == 1 else 'are'} {pods}")
 
 

@@ -1,4 +1,4 @@
-"""Why a container is as it is, in a sentence for its owner: what `rankfix explain` says beside a rule, or instead of one."""
+"""Why a container is as it is, in a sentence for its owner: what `rankfix explain` says where no rule speaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods of an explained job have in common, so that it is said once: launches, rules, settings and table rows."""
+"""What the pods of an explained job have in common, so that it is said once: launches, rules, settings, rows."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def words(job: Job) -> list[tuple[str, str]]:
     for pod, container in every:
         for text in _changes(container["words"]):
             found.setdefault(text, []).append(_short(job, pod))
-    return [(text, "" if len(pods) == len(every) else _listed(list(dict.fromkeys(pods)))) for text, pods in found.items()]
+    return [
+        (text, "" if len(pods) == len(every) else _listed(list(dict.fromkeys(pods)))) for text, pods in found.items()
+    ]
 
 
 def _changes(changes: Sequence[WordChange]) -> Iterator[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 _INDENT = 10
+_FEW = 3  # names of pods in a line
 _COLOURS = {"works": "green", "broken": "red", "unknown": "yellow"}
 
 
@@ -87,8 +88,7 @@ def _group(group: Group, *, several: bool, underline: bool) -> Iterator[Renderab
     for number, line in enumerate(lines):
         yield _entry("starts" if not number else "", line)
     yield _entry("", Text(f"{group.launch['class']}: {group.launch['means']}", style="dim"))
-    if group.facts:
-        yield _entry("known", Text(group.facts))
+    yield _entry("known", Text(group.facts))
     for rule, pods in group.rules:
         yield _entry(f"rule {rule['id']}", Text(f"{rule['why']}{f' ({pods})' if pods else ''}"))
     for why, pods in group.why:
@@ -138,7 +138,8 @@ def _warnings(job: Job) -> Iterator[RenderableType]:
     for text, names in told.items():
         if text == next(iter(told)):
             yield Text()
-        every = "" if len(names) == len(job["pods"]) else f" ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"  # noqa: PLR2004
+        few = f"{', '.join(names[:_FEW])}{', ...' if len(names) > _FEW else ''}"
+        every = "" if len(names) == len(job["pods"]) else f" ({few})"
         yield _entry("refused" if text in refused else "warning", Text(f"{text}{every}", style="yellow"))
 
 
@@ -148,6 +149,8 @@ def _advice(advice: list[Advice]) -> Iterator[RenderableType]:
             yield Text()
         yield _entry("advice", Text(item["text"]))
         for key, value in item.get("annotations", {}).items():
-            yield _entry("", Text(f'    {key}: "{value}"', style="bold").append("  in its templates' annotations", "dim"))
+            yield _entry(
+                "", Text(f'    {key}: "{value}"', style="bold").append("  in its templates' annotations", "dim")
+            )
         for key, value in item.get("spec", {}).items():
             yield _entry("", Text(f'    {key}: "{value}"', style="bold").append("  in the job's spec", "dim"))

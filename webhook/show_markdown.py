@@ -21,17 +21,24 @@ def _job(job: Job) -> Iterator[str]:
     verdict = job["verdict"]
     yield f"## {_text(job['name'])}: {verdict['headline']}"
     yield ""
-    yield f"Pods of training-operator {job['operator']}. Without rankfix: {_text(verdict['without'])}. With it: {_text(verdict['repaired'])}."
+    yield f"Pods of training-operator {job['operator']}. Without rankfix: {_text(verdict['without'])}."
+    yield f"With it: {_text(verdict['repaired'])}."
     yield from (f"\n- note: {_text(note)}" for note in job["notes"])
     for group in grouped(job):
         yield ""
         yield from _group(group)
     yield ""
     yield from _table(job)
-    told = [*(f"also set: {_code(text)}" for text in settings(job)), *(f"changed: {_code(text)}" for text, _ in words(job))]
+    told = [
+        *(f"also set: {_code(text)}" for text in settings(job)),
+        *(f"changed: {_code(text)}" for text, _ in words(job)),
+    ]
     messages = dict.fromkeys(text for pod in job["pods"] for text in (pod["message"], *pod["warnings"]) if text)
     told += [f"**warning**: {_text(text)}" for text in messages]
-    told += [f"**advice**: {_advice(item['text'], {**item.get('annotations', {}), **item.get('spec', {})})}" for item in job["advice"]]
+    told += [
+        f"**advice**: {_advice(item['text'], {**item.get('annotations', {}), **item.get('spec', {})})}"
+        for item in job["advice"]
+    ]
     if told:
         yield ""
     yield from (f"- {line}" for line in told)
@@ -48,7 +55,9 @@ def _group(group: Group) -> Iterator[str]:
     yield f"- {group.label} starts {_code(words)}"
     yield f"  - class `{launch['class']}`{f', by {decided}' if decided else ''}: {_text(launch['means'])}"
     yield f"  - {_text(group.facts)}"
-    yield from (f"  - rule **{rule['id']}**: {_text(rule['why'])}{f' ({pods})' if pods else ''}" for rule, pods in group.rules)
+    yield from (
+        f"  - rule **{rule['id']}**: {_text(rule['why'])}{f' ({pods})' if pods else ''}" for rule, pods in group.rules
+    )
     yield from (f"  - no rule: {_text(why)}{f' ({pods})' if pods else ''}" for why, pods in group.why)
 
 

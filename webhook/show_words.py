@@ -26,8 +26,8 @@ def marked(launch: Launched, width: int, *, underline: bool) -> Iterator[Text]:
         here = [at for at in range(start, end) if at in marks]
         line = Text(text[start:end])
         if underline:
-            for at in here:
-                line.stylize("underline bold", at - start, at - start + 1)
+            for first, last in _runs(here):
+                line.stylize("underline bold", first - start, last - start + 1)
         yield line
         if here and not underline:
             yield Text(_marks(text, start, here))
@@ -36,6 +36,14 @@ def marked(launch: Launched, width: int, *, underline: bool) -> Iterator[Text]:
 def _marks(text: str, start: int, here: Sequence[int]) -> str:
     chosen = set(here)
     return "".join((_MARK if at in chosen else " ") * cell_len(text[at]) for at in range(start, here[-1] + 1))
+
+
+def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = places[0] if places else 0
+    for place, following in zip(places, (*places[1:], -1), strict=True):
+        if following != place + 1:
+            yield first, place
+            first = following
 
 
 def _laid_out(launch: Launched) -> tuple[str, frozenset[int]]:
@@ -65,9 +73,12 @@ def _wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
-    while end - start > width:
-        cut = text.rfind(" ", start + 1, start + width + 1)
-        cut = cut if cut > start + width // 2 else start + width
+    while cell_len(text[start:end]) > width:
+        fits = start + width
+        while cell_len(text[start:fits]) > width:  # characters of double width
+            fits -= 1
+        cut = text.rfind(" ", start + 1, fits + 1)
+        cut = cut if cut > start + width // 2 else fits
         yield start, cut
         start = cut + (text[cut] == " ")
     if end > start:

@@ -1,4 +1,4 @@
-"""From what the processes of all pods will be to a job's verdict: does it find together without rankfix, and with it?"""
+"""From what the processes of all pods will be to a job's verdict: do they find together, without rankfix and with?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Terms:
 def of(before: Sequence[Outlook], after: Sequence[Outlook], terms: Terms) -> Verdict:
     """The verdict, from the outlook of each training container of each pod."""
     word, without = together(before)
-    repaired_word, repaired = ("broken", "its pods are refused") if terms.refused else together(after)
+    repaired_word, repaired = together(after)
     return {
         "before": word,
         "after": repaired_word,
@@ -52,7 +52,7 @@ def _headline(before: Word, after: Word, terms: Terms) -> str:
         case "works", "works":
             return "works without rankfix, too" if terms.changed else "right as it is"
         case _, "works":
-            return "repaired" if terms.changed else "works"
+            return "repaired"
         case _, "broken":
             return "broken, and rankfix can't repair it by itself"
     return "left to its own reading"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -251,7 +251,7 @@ def test_warned_pods_are_worth_a_line() -> None:
     assert [event["warnings"] for event in made.events()] == [1]
 
 
-class Broken(Exception):  # noqa: N818 - stands for any class
+class Broken(Exception):
     """A fault whose text quotes a value of the pod."""
 
 
@@ -282,6 +282,17 @@ def test_a_fault_of_ours_allows_the_pod(respond: Any) -> None:
     assert (bug["uid"], bug["exception"]) == (UID, "Broken")
     assert bug["stack"][-1].endswith(" fails")
     assert CANARY not in made.log.getvalue() + reply.body.decode()
+
+
+def test_a_fault_in_the_book_keeping() -> None:
+    """An answer that is there goes out, whatever becomes of its metrics; the fault is counted."""
+    made = edge(
+        respond=lambda data, policy: replace(mutate.respond(data, policy), rules=cast("tuple[str, ...]", (3, {})))
+    )
+    reply = post(made, body())
+    assert patch_of(reply.json)
+    assert made.metric("rankfix_bugs_total") == 1
+    assert made.events()[-1]["exception"] == "TypeError"
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])

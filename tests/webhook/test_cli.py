@@ -160,6 +160,15 @@ def test_server_settings_on_the_command_line(run: Run, file: Any, flags: list[st
     assert ('"name":"RANK"' in out) == bool(rules)
 
 
+@pytest.mark.parametrize("depth", [100, 200, 400, 700, 980])
+def test_deep_nesting(run: Run, file: Any, depth: int) -> None:
+    """Each form says that it's too deep, or shows it; none breaks."""
+    path = file(json.dumps(pod(annotations={"a": "@"})).replace('"@"', "[" * depth + "]" * depth))
+    for form in show.Output:
+        code, _, err = run("mutate", "-o", form, path)
+        assert code == 0 or (code == 2 and "nested too deeply" in err)
+
+
 def test_stdin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` is what's piped in, and errors call it stdin."""
     for data, code in ((body(), 0), (b"{", 2)):

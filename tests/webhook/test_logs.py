@@ -33,6 +33,14 @@ def test_one_json_object_a_line() -> None:
     assert line["time"].endswith("Z")
 
 
+def test_what_is_no_json_is_its_type() -> None:
+    """A line isn't lost to a value that nobody thought of."""
+    stream = io.StringIO()
+    logs.make(stream).info("x", odd=object(), fine=1)
+    (line,) = lines(stream)
+    assert (line["odd"], line["fine"]) == ("object", 1)
+
+
 @pytest.mark.parametrize(
     ("level", "heard"),
     [

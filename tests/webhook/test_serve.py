@@ -223,7 +223,8 @@ def test_any_bytes_as_a_body(running: Running, data: bytes) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_as_a_request(running: Running, data: bytes, behind_a_head: bool) -> None:
     """Whatever comes over TLS: no 5xx, nothing that hangs once the client has said its last."""
-    with tls_socket(running, timeout=0.05) as secure:
+    with tls_socket(running) as secure:
+        secure.settimeout(0.05)
         secure.sendall((HEAD if behind_a_head else b"") + data + b"\r\n\r\n")
         got = drain(secure)
     assert b"HTTP/1.1 5" not in got

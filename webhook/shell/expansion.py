@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from webhook.shell.source import Source
 from webhook.shell.state import State, Variable
 from webhook.shell.tree import Arithmetic, Chars, Node, Parameter, Piece, Substitution, Word
 from webhook.shell.values import (
@@ -24,8 +24,14 @@ from webhook.shell.values import (
     unwritten,
 )
 
+if TYPE_CHECKING:
+    from webhook.shell.source import Source
+
 Substitute = Callable[[Node], tuple[Text, ...]]
 _Fields = list[Text]
+
+
+_DIGITS = 3  # of an index or offset that is followed
 
 
 class Expander:
@@ -208,7 +214,7 @@ class Expander:
 
 def _number(word: Word | None) -> int | None:
     text = "".join(p.text for p in word.pieces if isinstance(p, Chars)) if word else ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
 def _zipped(left: tuple[Text, ...], right: tuple[Text, ...]) -> tuple[Text, ...]:
@@ -250,4 +256,3 @@ def _assembled(chunks: list[tuple[_Fields, bool, bool]]) -> _Fields:
 def joined_words(words: Iterable[Text]) -> Text:
     """What `eval` reads: its arguments with a space between."""
     return _spaced(words)
-

@@ -7,10 +7,13 @@ Such a value is one character of a private plane here: an ordinary character of 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from webhook.shell.values import Literal, Part, Ref, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PLANE = 0xF0000
 _PLANE_END = 0xFFFFD
@@ -88,9 +91,10 @@ def source_of(parts: Iterable[Part]) -> Source:
     parts = list(parts)
     taken = {c for p in parts if isinstance(p, Literal) and not p.text.isascii() for c in p.text if ord(c) >= _PLANE}
     code, length = _PLANE, 0
-    for part in parts:
-        if isinstance(part, Ref) and part.text is not None and not _plain(part.text):
-            part = Literal(part.text, None)
+    for given in parts:
+        part: Part = given
+        if isinstance(given, Ref) and given.text is not None and not _plain(given.text):
+            part = Literal(given.text, None)
         if isinstance(part, Literal):
             piece = part.text
         else:

@@ -74,7 +74,9 @@ class State:
 
     def hidden_pair(self) -> frozenset[str]:
         """The names of the pair that the text has given another value."""
-        return frozenset(n for n in PAIR & self.changed.keys() if self.changed[n].values and not _is_own(n, self.changed[n]))
+        return frozenset(
+            n for n in PAIR & self.changed.keys() if self.changed[n].values and not _is_own(n, self.changed[n])
+        )
 
     def fork(self, because: frozenset[str] = NOTHING) -> State:
         """A copy for a branch that is taken because of these entries."""

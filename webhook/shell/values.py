@@ -6,8 +6,10 @@ A `Text` is one possible string, as a sequence of parts. A variable that branche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 PAIR = frozenset({"RANK", "WORLD_SIZE"})
 NOTHING: frozenset[str] = frozenset()
@@ -15,7 +17,9 @@ MOST_ALTERNATIVES = 8
 
 
 class Span(NamedTuple):
-    """Characters `start`..`end` (end exclusive) of the string `container[field][index]`; field is `command` or `args`."""
+    """Characters `start`..`end` (end exclusive) of the string `container[field][index]`; field is `command` or
+    `args`.
+    """
 
     field: str
     index: int  # type: ignore[assignment]  # the name says what it is; tuple.index isn't wanted here
@@ -31,7 +35,9 @@ class Literal(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """The unchanged value of the container's env entry `name`. `text` is that value where it can't change, else None."""
+    """The unchanged value of the container's env entry `name`. `text` is that value where it can't change, else
+    None.
+    """
 
     name: str
     text: str | None
@@ -52,7 +58,9 @@ Part = Literal | Ref | Opaque
 
 
 class Text(NamedTuple):
-    """One possible string. `because` are the entries of the pair that decided on it; `span` is the whole word's place."""
+    """One possible string. `because` are the entries of the pair that decided on it; `span` is the whole word's
+    place.
+    """
 
     parts: tuple[Part, ...]
     because: frozenset[str] = NOTHING
@@ -158,7 +166,8 @@ def drop(text: Text, length: int) -> Text:
     parts = list(text.parts)
     while length and parts:
         first = parts[0]
-        assert isinstance(first, Literal)
+        if not isinstance(first, Literal):
+            break
         if len(first.text) > length:
             parts[0] = cut(first, length, len(first.text))
             break
@@ -214,9 +223,10 @@ def merged(*groups: Sequence[Text]) -> tuple[Text, ...]:
 def fields(text: Text) -> list[Text]:
     """What an unquoted expansion of this text gives: its words, split at white space."""
     words: list[list[Part]] = [[]]
-    for part in text.parts:
-        if isinstance(part, Ref) and part.text is not None and any(c.isspace() for c in part.text):
-            part = Literal(part.text, None)
+    for given in text.parts:
+        part: Part = given
+        if isinstance(given, Ref) and given.text is not None and any(c.isspace() for c in given.text):
+            part = Literal(given.text, None)
         if not isinstance(part, Literal):
             words[-1].append(part)
             continue
