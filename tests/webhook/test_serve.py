@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -200,6 +201,18 @@ def test_wire_matrix(running: Running, data: bytes, status: int) -> None:
     assert got.startswith(b"HTTP/1.1 %d" % status), got[:200]
     assert time.monotonic() - start < 3
     assert running.ask("POST", "/mutate", SMALL).status == 200
+
+
+def test_many_at_once(process: Running) -> None:
+    """Sixteen clients on connections of their own: each gets its own answer."""
+
+    def client(number: int) -> set[bool]:
+        with contextlib.closing(process.connect()) as connection:
+            uids = [f"{number}-{call}" for call in range(20)]
+            return {ask(connection, "POST", "/mutate", body(uid=uid)).json["response"]["uid"] == uid for uid in uids}
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set().union(*pool.map(client, range(16))) == {True}
 
 
 def test_pipelined_requests(running: Running) -> None:
