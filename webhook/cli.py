@@ -248,18 +248,33 @@ def _trace(exc: BaseException) -> str:
     return " < ".join([str(seen["exception"]), *reversed(logs.frames(exc))])
 
 
+def _open_streams() -> None:
+    for name in ("stdout", "stderr"):  # None if the caller closed them, and a socket might get their number
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+
+
+def _drop_output() -> None:
+    # Whoever read it is gone, or the disk is full: the interpreter mustn't try once more at its end
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; nothing but a code gets out of here."""
+    _open_streams()
     try:
         code = app(args=None if argv is None else list(argv), prog_name="rankfix", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # `| head` went away, and the interpreter mustn't complain of that at its end
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as exc:
+        _drop_output()
+        _complain(f"{exc.filename or 'output'}: {(exc.strerror or 'failed').lower()}")
+        return UNUSABLE
     except RankfixError as exc:
         _complain(str(exc))
         return UNUSABLE

@@ -67,8 +67,9 @@ def frames(exc: BaseException) -> list[str]:
 
 
 def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    event = {**{key: event[key] for key in ("time", "level", "event")}, **event}  # so that people can read it too
     try:
-        return wire.encode(dict(event)).decode()
+        return wire.encode(event).decode()
     except TypeError:  # something that isn't JSON: its type will do, and the line isn't lost
         return json.dumps(event, default=lambda value: type(value).__qualname__)
 
@@ -91,7 +92,8 @@ class _Forward(logging.Handler):
         """Log the record as an event called `server`."""
         exc = record.exc_info[1] if record.exc_info else None
         detail = describe(exc) if exc else {}
-        self._log.log(record.levelno, "server", logger=record.name, message=record.getMessage().strip(), **detail)
+        level = record.levelno if record.levelno > logging.INFO else logging.DEBUG  # uvicorn tells its story at INFO
+        self._log.log(level, "server", logger=record.name, message=record.getMessage().strip(), **detail)
 
 
 @contextlib.contextmanager

@@ -188,7 +188,7 @@ def test_any_bytes(data: bytes) -> None:
         assert isinstance(item, Review) or "\n" not in item.at("f")
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
     """The same for what decodes."""
     for start in ("", "{", "kind: Pod\na: "):

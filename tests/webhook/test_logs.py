@@ -105,7 +105,7 @@ def test_uvicorn_speaks_json_too() -> None:
     stream = io.StringIO()
     uvicorn = logging.getLogger("uvicorn.error")
     before = (uvicorn.handlers, uvicorn.propagate, uvicorn.level)
-    with logs.forwarded(logs.make(stream)):
+    with logs.forwarded(logs.make(stream, "debug")):
         uvicorn.info("Waiting for %s", "connections")
         uvicorn.debug("too much")
         try:
@@ -115,7 +115,9 @@ def test_uvicorn_speaks_json_too() -> None:
         asyncio.new_event_loop().close()
     uvicorn.info("after")
     first, second = lines(stream)
+    assert list(first)[:3] == ["time", "level", "event"]
     assert (first["event"], first["logger"], first["message"]) == ("server", "uvicorn.error", "Waiting for connections")
+    assert first["level"] == "debug"
     assert (second["level"], second["exception"]) == ("error", "ValueError")
     assert CANARY not in stream.getvalue()
     assert (uvicorn.handlers, uvicorn.propagate, uvicorn.level) == before
