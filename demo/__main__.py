@@ -1,117 +1,146 @@
-"""Start the server, send it recorded pods, show each before and after, and check what is promised of them."""
+"""`make demo`: a job that fails, the server that repairs its pods, and the same job as it trains. On one machine.
+
+    python -m demo [--svg FILE]      DEMO_FAST=1 trains for a few epochs only
+
+Exit codes: 0 all promises kept, 1 one wasn't, or the demo couldn't go on, 3 shown without training, since torch isn't
+installed, 130 after Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import os
+import re
 import signal
 import sys
-from dataclasses import dataclass
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from demo import pods, server
+from demo import acts, job, net, server
+from demo.acts import Limits, Stage, short
+from demo.story import WIDTH, Story
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from demo.pods import Seen
+    from demo.job import Pod, Repaired
+    from demo.net import Network
 
-DATA = Path(__file__).parent / "data" / "v1.9.0"
-WIDTH = 100
-BROKEN, INTERRUPTED = 1, 130
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A recorded job, what is wrong with it, and what must be true once its pods are repaired."""
-
-    name: str
-    story: str
-    promise: str
-    kept: Callable[[Sequence[Seen]], bool]
+BROKEN, NO_TORCH, INTERRUPTED = 1, 3, 130
+FAST_EPOCHS = 8
+_FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
 
-JOBS = (
-    Job(
-        "bare-n4",
-        "2 pods, 4 processes each, started by plain python: ranks 0 and 1 in a world of 8",
-        "the processes number 0 to 7, each once",
-        pods.ranks_tile,
-    ),
-    Job(
-        "torchrun-shell-n8",
-        "3 pods, torchrun --nnodes=$WORLD_SIZE --node_rank=$RANK: it waits for 24 nodes",
-        "the pair counts the 3 nodes",
-        pods.pair_is_of_nodes,
-    ),
-    Job(
-        "launch-seed-one-two-nodes",
-        "2 pods, torch.distributed.launch: both say node 0, and look for the master at the API server",
-        "each has a node rank of its own and asks the job's Master",
-        pods.nodes_find_their_master,
-    ),
-)
-
-
-def main(console: Console | None = None) -> int:
-    """Exit code 0 if every promise was kept, 1 if one wasn't or nothing could be shown, 130 after Ctrl-C."""
-    console = console or _console()
+def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Tell the story, and return an exit code. Everything that was started has ended by then."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw what is told")
+    options = parser.parse_args(argv)
+    console = console or _console(record=options.svg is not None)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a `kill` cleans up as Ctrl-C does
     try:
-        with server.running() as client:
-            console.print(f"rankfix serves https://127.0.0.1:{client.port}/mutate", style="bold")
-            kept = [show(job, client, console) for job in JOBS]
+        with tempfile.TemporaryDirectory(prefix="rankfix-demo-") as folder:
+            code = tell(Story(console), Path(folder), fast=bool(os.environ.get("DEMO_FAST")), torch=has_torch())
     except KeyboardInterrupt:
-        console.print("interrupted; the server is stopped")
+        console.print("\ninterrupted; the server and all pods are stopped")
         return INTERRUPTED
-    except server.DemoError as exc:
+    except (server.DemoError, OSError) as exc:
         console.print(f"demo: {exc}", markup=False)
         return BROKEN
-    console.print(f"{sum(kept)} of {len(kept)} promises kept; the server is stopped", style="bold")
-    return 0 if all(kept) else BROKEN
+    if options.svg is not None:
+        options.svg.write_text(_FONT.sub("", console.export_svg(title="make demo")), encoding="utf-8")
+    return code
 
 
-def show(job: Job, client: server.Client, console: Console) -> bool:
-    """Send the job's pods, print them, and say whether the promise was kept."""
-    reviews = pods.recorded(DATA, job.name)
-    found = [pods.seen(name, review, client.review(review)) for name, review in reviews]
-    second = [
-        pods.patch(client.review(pods.again(review, pod))) for (_, review), pod in zip(reviews, found, strict=True)
+def has_torch() -> bool:
+    """Whether the trainer can run here."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def tell(story: Story, folder: Path, *, fast: bool, torch: bool) -> int:
+    """The whole story."""
+    pods = job.pods(job.load())
+    network = _network(folder)
+    stage = Stage(folder, network, story, Limits(silence=3) if fast else Limits())
+    _opening(story, pods, network())
+    outcomes = [("without rankfix", _without(stage, pods))] if torch else []
+    story.act("With rankfix")
+    with server.running() as client:
+        repaired = acts.repair(stage, pods, client)
+    if torch:
+        outcomes.append(("with rankfix", _with(stage, [one.after for one in repaired], fast=fast)))
+        story.promise("every process that the demo started has ended", kept=not stage.left)
+    _closing(story, repaired, outcomes)
+    if not story.kept:
+        return BROKEN
+    if not torch:
+        story.say(
+            "torch isn't installed here, so nothing was trained; `make demo TORCH=yes` installs it.", "bold yellow"
+        )
+        return NO_TORCH
+    return 0
+
+
+def _network(folder: Path) -> Callable[[], Network]:
+    """What makes a network for each run: the best kind that this machine has."""
+    if isinstance(net.best(folder), net.Loopback):
+        return net.Loopback
+    return lambda: net.Namespaces(folder)
+
+
+def _opening(story: Story, pods: Sequence[Pod], network: Network) -> None:
+    kind = "an address of its own on loopback" if isinstance(network, net.Loopback) else "its own network and address"
+    story.act("The job")
+    story.say(
+        f"{job.JOB.relative_to(job.ROOT)}: {len(pods)} pods, nprocPerNode 2, plain python.\n"
+        f"Its pods run here as real processes, each pod with {kind}.\n"
+        "training-operator 1.9 tells them:"
+    )
+    rows = [(short(job.name(pod)), *(job.env(pod).get(name, "-") for name in job.SHOWN[:2])) for pod in pods]
+    story.table(("pod", *job.SHOWN[:2]), rows)
+    story.say("RANK counts pods, WORLD_SIZE counts processes: with 2 processes a pod these two don't fit together.")
+
+
+def _without(stage: Stage, pods: Sequence[Pod]) -> tuple[str, str]:
+    stage.story.act("Without rankfix")
+    return acts.fails_with_a_reason(stage, pods), acts.hangs(stage, pods)
+
+
+def _with(stage: Stage, pods: Sequence[Pod], *, fast: bool) -> tuple[str, str]:
+    plain = acts.gets_together(stage, pods)
+    return acts.trains(stage, job.with_arguments(pods, "--epochs", str(FAST_EPOCHS)) if fast else pods), plain
+
+
+def _closing(story: Story, repaired: Sequence[Repaired], outcomes: Sequence[tuple[str, tuple[str, str]]]) -> None:
+    story.act("Before and after")
+    story.table(("pod", *job.SHOWN, "ranks"), [_row(one) for one in repaired])
+    if outcomes:
+        story.table(("", "python -m trainer", "python plain.py"), [(when, *what) for when, what in outcomes])
+    kept = sum(kept for kept, _ in story.promises)
+    story.say(f"{kept} of {len(story.promises)} promises kept; the server is stopped.", "bold")
+    story.say(
+        "Next: `rankfix explain your-job.yaml` says what becomes of a job of yours, before it exists.\n"
+        "      `make demo-cluster` does the same through a real kube-apiserver."
+    )
+
+
+def _row(one: Repaired) -> tuple[str, ...]:
+    before, after = job.env(one.before), job.env(one.after)
+    cells = [
+        after[name] if before.get(name) == after[name] else f"{before.get(name, '-')} → {after[name]}"
+        for name in job.SHOWN
     ]
-    console.print(f"\n{job.name}: {job.story}", markup=False, highlight=False)
-    console.print(table(job.name, found))
-    kept = bool(found) and job.kept(found) and not any(second)
-    console.print(f"  {'kept' if kept else 'BROKEN'}: {job.promise}; a second call changes nothing", highlight=False)
-    return kept
+    first, count, world = (int(after[name]) for name in ("RANK", "LOCAL_WORLD_SIZE", "WORLD_SIZE"))
+    return short(one.name), *cells, f"{first}-{first + count - 1} of {world}"
 
 
-def table(job: str, found: Sequence[Seen]) -> Table:
-    """A row a pod; `before -> after` where something changed."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("pod", "RANK", "WORLD_SIZE", "arguments", "rules"):
-        made.add_column(heading, overflow="fold")
-    for pod in found:
-        words = "\n".join(_change(*pair) for pair in pod.words()) or "as written"
-        name = pod.name.removeprefix(f"{job}-")
-        cells = (name, _change(*pod.env("RANK")), _change(*pod.env("WORLD_SIZE")), words, pod.rules)
-        made.add_row(*map(Text, cells))  # Text: what a pod says is no markup
-    return made
-
-
-def _change(before: str, after: str) -> str:
-    if before == after:
-        return after
-    name, equals, value = after.partition("=")
-    if equals and before.startswith(f"{name}="):
-        return f"{before} -> {value}"
-    return f"{before} -> {after}"
-
-
-def _console() -> Console:
+def _console(*, record: bool) -> Console:
+    if record:  # drawn in colours, wherever the output goes
+        return Console(record=True, width=WIDTH, highlight=False, force_terminal=True, force_interactive=False)
     console = Console(highlight=False)
     # A pipe has no width of its own, and rich would take 80 columns
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH

@@ -1,107 +1,211 @@
-"""A recorded pod before and after its answer: what the table shows, and what must be true of it."""
+"""Pods on this machine: their containers as real processes, started the way kubelet would, each pod with its address.
+
+    with LocalPods(folder) as local:
+        local.start(pods)                     # PyTorchJob pods as the operator, or the webhook, left them
+        for ended in local.wait(limit=60):    # code None: the time was up, and it was ended
+            print(ended.pod, ended.code, ended.log)
+
+Images don't exist here: commands are looked up on PATH, where `python` is the interpreter that runs this. Init
+containers aren't run.
+"""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from dataclasses import dataclass
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from webhook.mutate import patched
+from demo import kubelet, leftovers, net
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
-RULES = "rankfix/rules"
+ROOT = Path(__file__).parents[1]
+GRACE = 3.0  # seconds between asking and making a process end; a cluster gives 30
+_TICK = 0.05
+_SHELLS_OF_THE_CALLER = ("HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A pod as the API server sent it, and as it is with the server's patch applied."""
+class Ended:
+    """A container that has ended: exit code (negative: a signal; None: its time was up), seconds, and all it said."""
 
-    name: str
-    before: dict[str, Any]
-    after: dict[str, Any]
-
-    def env(self, name: str) -> tuple[str, str]:
-        """A variable before and after, "-" where there's none. The last entry counts, as for the kubelet."""
-        return _env(self.before).get(name, "-"), _env(self.after).get(name, "-")
-
-    def words(self) -> list[tuple[str, str]]:
-        """Words of command and arguments that differ, before and after."""
-        pairs = zip(_words(self.before), _words(self.after), strict=True)
-        return [(before, after) for before, after in pairs if before != after]
-
-    def flag(self, name: str) -> str:
-        """The value of `--name=value` in the arguments afterwards, "" if it isn't there."""
-        found = [re.fullmatch(rf"--{name}=(.*)", word) for word in _words(self.after)]
-        return next((match[1] for match in found if match), "")
+    pod: str
+    container: str
+    code: int | None
+    seconds: float
+    log: str
 
     @property
-    def rules(self) -> str:
-        """The rules that fired, as the pod's own annotation says."""
-        annotations: dict[str, str] = self.after["metadata"].get("annotations", {})
-        return annotations.get(RULES, "-")
+    def name(self) -> str:
+        """`POD/CONTAINER`."""
+        return f"{self.pod}/{self.container}"
 
 
-def recorded(folder: Path, job: str) -> list[tuple[str, bytes]]:
-    """Name and review of each pod of a job, Master first."""
-    return [(path.stem, path.read_bytes()) for path in sorted(folder.glob(f"{job}-*-[0-9].json"))]
+@dataclass(slots=True)
+class _Running:
+    pod: str
+    container: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    began: float
+    ended: float | None = None
+    seen: int = 0
+    cut: bool = False
+
+    def news(self) -> list[str]:
+        """Whole lines since the last call."""
+        with self.log.open("rb") as file:
+            file.seek(self.seen)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self.seen += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+    def result(self) -> Ended:
+        code = None if self.cut else self.process.returncode
+        log = self.log.read_text(encoding="utf-8", errors="replace")
+        return Ended(self.pod, self.container, code, (self.ended or time.monotonic()) - self.began, log)
 
 
-def seen(name: str, review: bytes, response: dict[str, Any]) -> Seen:
-    """The pod in `review`, and the same with the patch in `response` applied."""
-    before = json.loads(review)["request"]["object"]
-    return Seen(name, before, patched(before, patch(response)))
+@dataclass(slots=True)
+class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
+    """Runs pods, and ends all of their processes at the latest when the block ends.
 
+    `network` is the best that this machine has, unless one is given (it is entered and left here). `entrypoints` says
+    what an image without a command runs, `environment` what images bring along.
+    """
 
-def patch(response: dict[str, Any]) -> list[Any]:
-    """The JSON Patch of an answer, empty if it has none."""
-    encoded = response.get("patch")
-    operations: list[Any] = json.loads(base64.b64decode(encoded)) if encoded else []
-    return operations
+    folder: Path
+    network: net.Network | None = None
+    entrypoints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _running: list[_Running] = field(default_factory=list)
+    _entered: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
+    def __enter__(self) -> Self:
+        self.network = self.network or net.best(self.folder)
+        self._entered.enter_context(self.network)
+        return self
 
-def again(review: bytes, pod: Seen) -> bytes:
-    """The review that the API server would send if it called a second time, with the patched pod."""
-    document = json.loads(review)
-    document["request"]["object"] = pod.after
-    return json.dumps(document).encode()
+    def __exit__(self, *_: object) -> None:
+        try:
+            for pod in {one.pod for one in self._running}:
+                self._end(pod, grace=0)
+        finally:
+            self._entered.close()
 
+    @property
+    def left(self) -> list[int]:
+        """The processes that still run."""
+        return [pid for pod in {one.pod for one in self._running} for pid in leftovers.marked(self._mark_of(pod))]
 
-def ranks_tile(pods: Sequence[Seen]) -> bool:
-    """Whether the processes of all pods number 0 to WORLD_SIZE-1, each once, and all agree on WORLD_SIZE."""
-    ranks: list[int] = []
-    for pod in pods:
-        first, count = int(pod.env("RANK")[1]), int(pod.env("LOCAL_WORLD_SIZE")[1])
-        ranks += range(first, first + count)
-    sizes = {pod.env("WORLD_SIZE")[1] for pod in pods}
-    return sizes == {str(len(ranks))} and sorted(ranks) == list(range(len(ranks)))
+    def start(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        """Start all containers of some pods, in order. A pod that ran before may be started again.
 
+        Raises:
+            kubelet.Unsupported: a container asks for what only a cluster has.
+        """
+        pods = list(pods)
+        addresses = {pod["metadata"]["name"]: self._net.add(pod["metadata"]["name"]) for pod in pods}
+        for pod in pods:
+            for container in pod["spec"]["containers"]:
+                self._start(pod, container, addresses[pod["metadata"]["name"]])
 
-def pair_is_of_nodes(pods: Sequence[Seen]) -> bool:
-    """Whether RANK and WORLD_SIZE count pods, which is what `--node_rank=$RANK --nnodes=$WORLD_SIZE` needs."""
-    pairs = [(pod.env("RANK")[1], pod.env("WORLD_SIZE")[1]) for pod in pods]
-    return pairs == [(str(number), str(len(pods))) for number in range(len(pods))]
+    @property
+    def _net(self) -> net.Network:
+        if self.network is None:
+            raise RuntimeError("LocalPods is a context manager")
+        return self.network
 
+    def _start(self, pod: Mapping[str, Any], container: Mapping[str, Any], address: str) -> None:
+        name = pod["metadata"]["name"]
+        values = kubelet.environment(container, pod, address)
+        words = kubelet.command_line(container, values, self.entrypoints.get(str(container.get("image"))))
+        translate = self._net.translate
+        given = {key: translate(value) for key, value in values.items()}
+        home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
+        log = home / f"{container['name']}.log"
+        environment = {**self._image(), **self.environment, **self._net.environment, "HOSTNAME": name, **given}
+        environment[leftovers.MARK] = self._mark_of(name)
+        with log.open("wb") as out:
+            process = subprocess.Popen(  # noqa: S603 - what the job's owner wrote
+                [*self._net.words(name, home), *map(translate, words)],
+                cwd=home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._running.append(_Running(name, container["name"], process, log, time.monotonic()))
 
-def nodes_find_their_master(pods: Sequence[Seen]) -> bool:
-    """Whether each launcher has a node rank of its own and asks the job's Master."""
-    flags = [(pod.flag("node_rank"), pod.flag("nnodes"), pod.flag("master_addr")) for pod in pods]
-    return flags == [(str(number), str(len(pods)), "$(MASTER_ADDR)") for number in range(len(pods))]
+    def _image(self) -> dict[str, str]:
+        """What an image with this Python, and this project, would set."""
+        kept = {name: os.environ[name] for name in _SHELLS_OF_THE_CALLER if name in os.environ}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
 
+    def _mark_of(self, pod: str) -> str:
+        return f"{self._mark}/{pod}"
 
-def _container(pod: dict[str, Any]) -> dict[str, Any]:
-    container: dict[str, Any] = next(item for item in pod["spec"]["containers"] if item["name"] == "pytorch")
-    return container
+    def wait(
+        self,
+        limit: float,
+        watch: Callable[[str, str], None] | None = None,
+        until: Callable[[], bool] | None = None,
+    ) -> list[Ended]:
+        """Wait until all containers have ended, `limit` seconds have passed, or `until` says so; end the rest.
 
+        `watch` hears of each line, with the pod's name, as it is written.
+        """
+        deadline = time.monotonic() + limit
+        while self._look(watch) and time.monotonic() < deadline and not (until is not None and until()):
+            time.sleep(_TICK)
+        running = [one for one in self._running if one.ended is None]
+        for one in running:
+            one.cut = True
+        for pod in {one.pod for one in running}:
+            self._end(pod, grace=GRACE)
+        self._look(watch)
+        ended, self._running = [one.result() for one in self._running], []
+        return ended
 
-def _env(pod: dict[str, Any]) -> dict[str, str]:
-    return {entry["name"]: entry.get("value", "") for entry in _container(pod).get("env") or []}
+    def delete(self, pod: str) -> list[Ended]:
+        """End a pod, as somebody who deletes it would, while the others go on."""
+        self._end(pod, grace=GRACE)
+        self._look(None)
+        gone = [one.result() for one in self._running if one.pod == pod]
+        self._running = [one for one in self._running if one.pod != pod]
+        return gone
 
+    def _look(self, watch: Callable[[str, str], None] | None) -> bool:
+        """Note what has ended and what is new; whether anything still runs."""
+        for one in self._running:
+            if one.ended is None and one.process.poll() is not None:
+                one.ended = time.monotonic()
+                if self._is_last(one):
+                    leftovers.end(self._mark_of(one.pod), grace=0)
+            if watch is not None:
+                for line in one.news():
+                    watch(one.pod, line)
+        return any(one.ended is None for one in self._running)
 
-def _words(pod: dict[str, Any]) -> list[str]:
-    container = _container(pod)
-    return [*(container.get("command") or []), *(container.get("args") or [])]
+    def _is_last(self, ended: _Running) -> bool:
+        return all(one.ended is not None for one in self._running if one.pod == ended.pod)
+
+    def _end(self, pod: str, *, grace: float) -> None:
+        leftovers.end(self._mark_of(pod), grace=grace)
+        for one in self._running:
+            if one.pod == pod:
+                one.process.wait(timeout=GRACE)
+                one.ended = one.ended or time.monotonic()

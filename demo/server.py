@@ -37,6 +37,7 @@ class Client:
 
     port: int
     trust: ssl.SSLContext
+    authority: bytes = b""  # what `trust` believes, in PEM: the caBundle of a registration
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body of one request. Raises OSError where nobody answers."""
@@ -50,7 +51,7 @@ class Client:
         """The `response` of the AdmissionReview that answers `body`."""
         status, answer = self.ask("POST", "/mutate", body)
         if status != http.client.OK:
-            raise DemoError(f"the server answered {status} to a recorded review: {answer[:200]!r}")
+            raise DemoError(f"the server answered {status} to a review: {answer[:200]!r}")
         response: dict[str, Any] = json.loads(answer)["response"]
         return response
 
@@ -60,7 +61,8 @@ def running() -> Iterator[Client]:
     """A server that is ready; it and its certificate are gone afterwards, however the block ends."""
     with tempfile.TemporaryDirectory(prefix="rankfix-demo-") as name:
         folder = Path(name)
-        client = Client(free_port(), _certificate(folder))
+        authority = _certificate(folder)
+        client = Client(free_port(), ssl.create_default_context(cadata=authority.decode()), authority)
         with (folder / "log").open("w+b") as log, _child(folder, client.port, log.fileno()) as process:
             _wait(client, process, folder / "log")
             yield client
@@ -73,14 +75,14 @@ def free_port() -> int:
         return port
 
 
-def _certificate(folder: Path) -> ssl.SSLContext:
+def _certificate(folder: Path) -> bytes:
     now = datetime.now(UTC)
     ca = make_ca(now=now, lifetime=timedelta(days=2))
     leaf = make_leaf(ca, names=["rankfix.demo.svc"], ips=[_HOST], now=now, lifetime=timedelta(days=1))
     (folder / "tls.crt").write_bytes(leaf.certificate)
     (folder / "tls.key").touch(0o600)
     (folder / "tls.key").write_bytes(leaf.key)
-    return ssl.create_default_context(cadata=ca.certificate.decode())
+    return ca.certificate
 
 
 @contextlib.contextmanager
