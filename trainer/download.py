@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from trainer import idx
+from trainer import corpus, idx
 from trainer.corpus import OFFICIAL, TEST, TRAIN, digest
 from trainer.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -64,3 +65,11 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released by the kernel even if this process is killed
         yield
+
+
+if __name__ == "__main__":  # for image builds: fetch, verify, and fail the build otherwise
+    try:
+        fetch_missing(Path(sys.argv[1]))
+        corpus.load(Path(sys.argv[1]))
+    except DataError as error:
+        raise SystemExit(f"rankfix-train: {error}") from error

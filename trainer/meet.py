@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trainer.world import Address, Seat
 
 RETRY = 0.5  # seconds between two tries to reach the master
-ANSWER = 30.0  # seconds for whatever listens at MASTER_PORT to answer as a store does
+ANSWER = 20.0  # seconds for whatever listens at MASTER_PORT to answer as a store does
 
 
 def meet(meeting: Meeting, entry: Entry) -> Roll:
@@ -105,20 +105,24 @@ def _listener(meeting: Meeting) -> socket.socket | None:
 def _connect(meeting: Meeting, master: Address, until: float) -> Store:
     """Waits for the name and the port, since workers often start before the master and its DNS entry."""
     started = said = time.monotonic()
-    while (why := _unreachable(master)) is not None:
+    while isinstance(store := _try(master), str):
         now = time.monotonic()
         if meeting.stop.requested:
             raise Stopped("stopped before training began; there is nothing to save")
         if now > until:
-            raise RollCallError(f"{why} (tried for {now - started:.0f} s); is rank 0 running, and MASTER_ADDR its pod?")
+            raise RollCallError(
+                f"{store} (tried for {now - started:.0f} s); is rank 0 running, and MASTER_ADDR its pod?"
+            )
         if now - said > SAY:
             said = now
-            meeting.say("waiting", message=f"for rank 0: {why}")
+            meeting.say("waiting", message=f"for rank 0: {store}")
         time.sleep(RETRY)
-    store = _store_at(master)
-    if store is None:
-        raise RollCallError(f"what answers at {master} is not the store of a training job; check MASTER_PORT")
     return store
+
+
+def _try(master: Address) -> Store | str:
+    """The store, or why it can't be had now."""
+    return _unreachable(master) or _store_at(master) or f"what answers at {master} is not the store of a training job"
 
 
 def _store_at(master: Address) -> Store | None:
