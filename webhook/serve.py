@@ -93,7 +93,7 @@ def make(settings: Settings, *, context: ssl.SSLContext | None, log: FilteringBo
     metrics = Metrics(CollectorRegistry(), version=version)
     readiness = Readiness()
     admission = app.Admission(
-        respond=mutate.respond,
+        respond=mutate.remembering(),
         policy=settings.policy,
         max_body=settings.max_body,
         body_timeout=settings.body_timeout,
