@@ -19,7 +19,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo test test-fast test-trainer test-lowest coverage gate oracle lint types imports bench docs fmt lock clean
+.PHONY: help venv demo demo-cluster picture test test-fast test-trainer test-lowest coverage gate oracle lint types imports bench docs fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -34,8 +34,14 @@ $(TORCH_READY): $(READY) constraints-trainer.txt tools/torch.sh
 	@sh tools/torch.sh "$(BIN)/python" "$(TORCH)"
 	@touch $@
 
-demo: $(READY) ## start the server on loopback, send it recorded pods, show each before and after
+demo: $(READY) $(TORCH_READY) ## a job that hangs, the server that repairs its pods, the same job as it trains (DEMO_FAST=1: shorter)
 	$(BIN)/python -m demo
+
+demo-cluster: $(READY) ## the same pods through a real kube-apiserver (KUBEBUILDER_ASSETS), with rankfix as its webhook
+	$(BIN)/python -m demo.cluster
+
+picture: $(READY) $(TORCH_READY) ## draw docs/demo.svg, the README's picture, from a run of the demo
+	$(BIN)/python -m demo --svg docs/demo.svg
 
 test: $(READY) $(TORCH_READY) ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
@@ -79,6 +85,7 @@ bench: $(READY) ## handler time by pod size, beside a no-op in the same run
 
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page
+	$(BIN)/python -m tools.explain_schema
 
 fmt: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .

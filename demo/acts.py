@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PLAIN = job.ROOT / "demo" / "plain.py"
 TARGET = 0.97
+SOME = 4  # where no bar moves, every fourth epoch is told
 _NUMBER = re.compile(r"(\w+)=(\S+)")
 _QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch warns of each address that has no name
 
@@ -178,7 +179,7 @@ class Training:
     """What the master's log tells while it trains."""
 
     update: Callable[[int, int, str], None]
-    roll: list[str] = field(default_factory=list)
+    answers: Callable[[str], None]
     verified: str = ""
     result: dict[str, str] = field(default_factory=dict)
 
@@ -188,7 +189,7 @@ class Training:
         word, _, rest = line.partition(" ")
         values = dict(_NUMBER.findall(line))
         if word == "roll":
-            self.roll.append(rest)
+            self.answers(rest)
         elif word == "epoch":
             told = f"loss {values['loss']}" + (f", accuracy {values['accuracy']}" if "accuracy" in values else "")
             self.update(int(values["epoch"]), int(values["epochs"]), told)
@@ -204,10 +205,14 @@ def trains(stage: Stage, pods: Sequence[Pod]) -> str:
     story.command("python -m trainer")
     with story.bar() as bar:
         task = bar.add_task("training", total=None, told="roll call")
-        training = Training(lambda done, of, told: bar.update(task, completed=done, total=of, told=told))
+
+        def update(done: int, of: int, told: str) -> None:
+            bar.update(task, completed=done, total=of, told=told)
+            if not story.moves and (done % SOME == 0 or done == of):
+                story.line("master-0", f"epoch {done} of {of}: {told}")
+
+        training = Training(update, lambda entry: story.line("roll", entry))
         ended = stage.run(pods, stage.limits.train, training.hear)
-    for entry in training.roll:
-        story.line("roll", entry)
     for one in ended if any(one.code for one in ended) else ():
         story.line(short(one.pod), _last(one.log), "red")
     accuracy = float(training.result.get("accuracy", "0"))

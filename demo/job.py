@@ -73,11 +73,12 @@ def with_command(made: Sequence[Pod], *command: str) -> list[Pod]:
     return changed
 
 
-def with_arguments(made: Sequence[Pod], *arguments: str) -> list[Pod]:
-    """The same pods with more arguments; the later one of two counts."""
+def with_arguments(made: Sequence[Pod], *arguments: str, without: str = "") -> list[Pod]:
+    """The same pods with more arguments, the later one of two counts; and without those that begin like this."""
     changed = copy.deepcopy(list(made))
     for container in (container for pod in changed for container in pod["spec"]["containers"]):
-        container["args"] = [*(container.get("args") or ()), *arguments]
+        kept = [word for word in container.get("args") or () if not (without and word.startswith(without))]
+        container["args"] = [*kept, *arguments]
     return changed
 
 

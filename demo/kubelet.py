@@ -84,6 +84,13 @@ def _field(path: str, pod: Mapping[str, Any], address: str) -> str:
     return str(known[path])
 
 
+def moved(text: str, mounts: Mapping[str, str]) -> str:
+    """A text in which paths below a mount are where that is on this machine."""
+    for mount, here in mounts.items():
+        text = re.sub(rf"(?<![\w./-]){re.escape(mount)}(?![\w.-])", here.replace("\\", "\\\\"), text)
+    return text
+
+
 def command_line(
     container: Mapping[str, Any], values: Mapping[str, str], entrypoint: Sequence[str] | None
 ) -> list[str]:

@@ -5,14 +5,16 @@
         for ended in local.wait(limit=60):    # code None: the time was up, and it was ended
             print(ended.pod, ended.code, ended.log)
 
-Images don't exist here: commands are looked up on PATH, where `python` is the interpreter that runs this. Init
-containers aren't run.
+Images don't exist here: commands are looked up on PATH, where `python` is the interpreter that runs this. Of volumes
+there are emptyDirs, and a path in one is replaced in words and values before the container starts. Init containers
+aren't run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +78,17 @@ class _Running:
         return Ended(self.pod, self.container, code, (self.ended or time.monotonic()) - self.began, log)
 
 
+def _mounts(pod: Mapping[str, Any], container: Mapping[str, Any], volumes: Path) -> dict[str, str]:
+    """Where a container's emptyDirs are here, but for paths that exist here (/dev/shm). They come with the pod."""
+    empty = {volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume}
+    mounts = {}
+    for mount in container.get("volumeMounts") or ():
+        if mount["name"] in empty and not Path(mount["mountPath"]).exists():
+            (volumes / mount["name"]).mkdir(parents=True, exist_ok=True)
+            mounts[mount["mountPath"]] = str(volumes / mount["name"])
+    return mounts
+
+
 @dataclass(slots=True)
 class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
     """Runs pods, and ends all of their processes at the latest when the block ends.
@@ -131,9 +144,13 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         name = pod["metadata"]["name"]
         values = kubelet.environment(container, pod, address)
         words = kubelet.command_line(container, values, self.entrypoints.get(str(container.get("image"))))
-        translate = self._net.translate
-        given = {key: translate(value) for key, value in values.items()}
         home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
+        mounts = _mounts(pod, container, self._volumes(name))
+
+        def translate(text: str) -> str:
+            return kubelet.moved(self._net.translate(text), mounts)
+
+        given = {key: translate(value) for key, value in values.items()}
         log = home / f"{container['name']}.log"
         environment = {**self._image(), **self.environment, **self._net.environment, "HOSTNAME": name, **given}
         environment[leftovers.MARK] = self._mark_of(name)
@@ -154,6 +171,9 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         kept = {name: os.environ[name] for name in _SHELLS_OF_THE_CALLER if name in os.environ}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+    def _volumes(self, pod: str) -> Path:
+        return self.folder / f"{pod}.{self._mark}.volumes"
 
     def _mark_of(self, pod: str) -> str:
         return f"{self._mark}/{pod}"
@@ -181,9 +201,10 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         return ended
 
     def delete(self, pod: str) -> list[Ended]:
-        """End a pod, as somebody who deletes it would, while the others go on."""
+        """End a pod, as somebody who deletes it would, while the others go on; its emptyDirs go with it."""
         self._end(pod, grace=GRACE)
         self._look(None)
+        shutil.rmtree(self._volumes(pod), ignore_errors=True)
         gone = [one.result() for one in self._running if one.pod == pod]
         self._running = [one for one in self._running if one.pod != pod]
         return gone

@@ -63,6 +63,11 @@ class Story:
             made.add_row(*(Text(cell, style="green" if "→" in cell else "") for cell in row))
         self.console.print(made)
 
+    @property
+    def moves(self) -> bool:
+        """Whether something may move on the screen."""
+        return self.console.is_terminal and not self.console.record
+
     def bar(self) -> Progress:
         """A progress bar, for terminals; elsewhere it shows nothing."""
         return Progress(
@@ -71,5 +76,5 @@ class Story:
             TextColumn("{task.completed}/{task.total} epochs  {task.fields[told]}"),
             console=self.console,
             transient=True,
-            disable=not self.console.is_terminal,
+            disable=not self.moves,
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typer.models import OptionInfo
 
     from webhook.mutate import Answer
+    from webhook.policy import Policy
 
     Respond = Callable[[bytes], Answer]
 

@@ -87,7 +87,13 @@ def _gpus(mains: Sequence[Judged], operator: Generation) -> Iterator[Advice]:
 def _is_undeclared(main: Judged) -> bool:
     case = main.case
     counts_itself = case.launch.node_count_in_sight or case.launch.multiprocessing_distributed
-    return case.procs is None and main.cls in _READERS and case.mode is Mode.AUTO and not counts_itself and _known(case)
+    return (
+        case.procs is None
+        and main.cls in _READERS
+        and case.order.mode is Mode.AUTO
+        and not counts_itself
+        and _known(case)
+    )
 
 
 def _known(case: Case) -> bool:
@@ -102,7 +108,12 @@ def _spawn(mains: Sequence[Judged]) -> Iterator[Advice]:
     """Ranks for N processes, which somebody has to start."""
     for main in mains:
         case = main.case
-        if "C1" in main.rules and case.mode is Mode.AUTO and case.launch.wrap is not None and not case.launch.launchers:
+        if (
+            "C1" in main.rules
+            and case.order.mode is Mode.AUTO
+            and case.launch.wrap is not None
+            and not case.launch.launchers
+        ):
             count = case.procs.value if case.procs is not None else 1
             if count > 1 and main.cls is LaunchClass.PYTHON:
                 text = f"Its program must start its {count} processes itself. If it doesn't, torchrun can do it:"

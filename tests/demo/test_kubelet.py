@@ -120,3 +120,16 @@ def test_an_image_that_isn_t_here() -> None:
     """Without a command there is nothing to start."""
     with pytest.raises(kubelet.Unsupported, match="container c has no command, and its image isn't here"):
         kubelet.command_line({"name": "c", "args": ["x"]}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "here"),
+    [
+        ("--checkpoint-dir=/data", "--checkpoint-dir=/mine/v"),
+        ("/data/train /data", "/mine/v/train /mine/v"),
+        ("/data2 /mnt/data a/data /data.old", "/data2 /mnt/data a/data /data.old"),
+    ],
+)
+def test_paths_in_a_volume(text: str, here: str) -> None:
+    """Whole paths move, and nothing that only looks like one."""
+    assert kubelet.moved(text, {"/data": "/mine/v"}) == here

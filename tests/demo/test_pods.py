@@ -134,6 +134,21 @@ def test_a_pod_is_deleted_and_created_again(local: LocalPods) -> None:
     assert ended[1].log == "again\n"
 
 
+def test_empty_volumes(local: LocalPods) -> None:
+    """The containers of a pod share an emptyDir, at the path that its owner wrote; another pod has its own."""
+    made = [
+        pod(name, "echo $0 > /scratch-of-a-test/x; cat /scratch-of-a-test/x", MINE="/scratch-of-a-test")
+        for name in NAMES
+    ]
+    for one in made:
+        one["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {}}]
+        mounts = [{"name": "v", "mountPath": "/scratch-of-a-test"}, {"name": "w", "mountPath": "/w-of-a-test"}]
+        one["spec"]["containers"][0]["volumeMounts"] = [*mounts, {"name": "v", "mountPath": "/tmp"}]  # noqa: S108
+    local.start(made)
+    assert codes(local.wait(20)) == [0, 0, 0]
+    assert len(list(local.folder.glob("*.volumes/v/x"))) == 3
+
+
 def test_an_image_s_entrypoint_and_environment(tmp_path: Path) -> None:
     """What images bring is the caller's to say."""
     made: dict[str, Any] = {
