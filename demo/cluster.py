@@ -105,7 +105,7 @@ def _registered(api: Api, pods: Sequence[Pod]) -> list[Pod]:
     for attempt in range(50):
         probe = {**pods[0], "metadata": {**pods[0]["metadata"], "name": f"probe-{attempt}"}}
         status, answer = api.ask("POST", f"{PODS}?dryRun=All", probe)
-        if status < 300 and "rankfix/status" in answer["metadata"].get("annotations", {}):  # noqa: PLR2004 - HTTP
+        if status < 300 and "rankfix/status" in answer["metadata"].get("annotations", {}):  # noqa: PLR2004 - HTTP: created, or accepted
             break
     return _created(api, pods)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from webhook.explained import Launched
 
-MOST_LINES = 10
+MOST_LINES, FIRST_LINES = 10, 2
 _MARK = "~"
 
 
@@ -89,7 +89,7 @@ def _shortened(lines: list[tuple[int, int]], marks: frozenset[int]) -> Iterator[
     """Of a long text the first lines and those with marks, and a sign for each gap."""
     gap = False
     for number, (start, end) in enumerate(lines):
-        if len(lines) <= MOST_LINES or number < 2 or any(start <= at < end for at in marks):  # noqa: PLR2004
+        if len(lines) <= MOST_LINES or number < FIRST_LINES or any(start <= at < end for at in marks):
             yield start, end, False
             gap = False
         elif not gap:

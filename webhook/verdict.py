@@ -77,7 +77,7 @@ def together(outlooks: Sequence[Outlook]) -> tuple[Word, str]:
 
 
 def _each(pods: int) -> str:
-    return "both pods train" if pods == 2 else f"all {pods} pods train"  # noqa: PLR2004 - "both" is two
+    return "both pods train" if pods == 2 else f"all {pods} pods train"  # noqa: PLR2004 - what "both" means
 
 
 def _counted(outlooks: Sequence[Outlook], what: str) -> tuple[Word, str]:

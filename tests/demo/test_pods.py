@@ -143,7 +143,7 @@ def test_empty_volumes(local: LocalPods) -> None:
     for one in made:
         one["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {}}]
         mounts = [{"name": "v", "mountPath": "/scratch-of-a-test"}, {"name": "w", "mountPath": "/w-of-a-test"}]
-        one["spec"]["containers"][0]["volumeMounts"] = [*mounts, {"name": "v", "mountPath": "/tmp"}]  # noqa: S108
+        one["spec"]["containers"][0]["volumeMounts"] = [*mounts, {"name": "v", "mountPath": "/usr"}]
     local.start(made)
     assert codes(local.wait(20)) == [0, 0, 0]
     assert len(list(local.folder.glob("*.volumes/v/x"))) == 3
@@ -166,7 +166,7 @@ def test_an_image_s_entrypoint_and_environment(tmp_path: Path) -> None:
 
 def test_an_error_in_the_block_ends_the_pods(tmp_path: Path) -> None:
     """Whatever happens, nothing goes on."""
-    with pytest.raises(RuntimeError, match="mine"), LocalPods(tmp_path, network=net.Loopback()) as local:  # noqa: PT012
+    with pytest.raises(RuntimeError, match="mine"), LocalPods(tmp_path, network=net.Loopback()) as local:  # noqa: PT012 - what happens before the error matters
         local.start([pod("p", "sleep 600")])
         assert local.left
         raise RuntimeError("mine")
