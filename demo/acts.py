@@ -31,11 +31,11 @@ _QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch warns of each address that ha
 class Limits:
     """Seconds. `silence`: how long waiting pods are watched, once each of their processes waits."""
 
-    fail: float = 60
-    gather: float = 60
+    fail: float = 120
+    gather: float = 180
     silence: float = 6
-    together: float = 90
-    train: float = 600
+    together: float = 180
+    train: float = 900
 
 
 @dataclass(slots=True)

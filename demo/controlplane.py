@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAMS = ("etcd", "kube-apiserver")
-_PATIENCE = 90.0
+_PATIENCE = 180.0
 _HOST = "127.0.0.1"
 
 

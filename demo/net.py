@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _TOOLS = ("unshare", "nsenter", "ip", "mount", "hostname")
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 _SUBNET = "10.77.0"
 _SWITCH = 254
 _FIRST = 2  # 127.0.0.1 is everybody's
