@@ -133,6 +133,29 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
     serve.run(loaded.settings, version=version(), stream=sys.stderr)
 
 
+@app.command(name="render")
+def render_(  # noqa: PLR0913 - one parameter an option
+    profile: Annotated[
+        str, typer.Option(help="self-signed, cert-manager, serve, files, fail-open or policy.", metavar="PROFILE")
+    ] = "self-signed",
+    values: Annotated[
+        list[Path] | None, typer.Option("-f", "--values", help="YAML file of the chart's values; may be repeated.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One value, over those; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the installation is called.")] = "rankfix",
+    namespace: Annotated[str, typer.Option(help="Where it stands.")] = "rankfix-system",
+) -> None:
+    """Print what a cluster is given to run rankfix, for kubectl apply -f -; the same as kustomize's and Helm's."""
+    from webhook.manifests import offline, render  # noqa: PLC0415 - nobody else waits for their import
+
+    made = offline.objects(
+        profile=profile, files=values or [], sets=sets or [], name=name, namespace=namespace, version=version()
+    )
+    _out(render.as_yaml(made))
+
+
 def _file(name: str, policy: Policy, form: show.Output) -> Iterator[int]:
     """Answer everything in one file, and yield an exit code for each thing in it."""
     try:
