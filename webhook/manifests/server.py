@@ -101,16 +101,24 @@ def _pod(place: Place) -> Object:
         "terminationGracePeriodSeconds": PRE_STOP + GRACE + MARGIN,
         "topologySpreadConstraints": [_spread(place, key) for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")],
         "containers": [_container(place)],
-        "volumes": [{"name": "tls", "secret": {"secretName": place.secret, "defaultMode": 0o440}}],
+        "volumes": [_tls(place)],
     }  # fmt: skip
     if values.certs.mode == "serve":
         pod["automountServiceAccountToken"] = True
-        pod["volumes"][0]["secret"]["optional"] = True
     if values.host_network:
         pod |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if values.affinity:
         pod["affinity"] = values.affinity
     return pod
+
+
+def _tls(place: Place) -> Object:
+    # By name: the Secret may hold the authority's key too, and a server has no business with that
+    items = [{"key": name, "path": name} for name in ("tls.crt", "tls.key")]
+    secret: Object = {"secretName": place.secret, "defaultMode": 0o440, "items": items}
+    if place.values.certs.mode == "serve":
+        secret["optional"] = True
+    return {"name": "tls", "secret": secret}
 
 
 def pod_base(place: Place, service_account: str) -> Object:
