@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
-HEADER = "# Written by `make manifests` from webhook/manifests: change it there, or patch it in an overlay of your own.\n"
+HEADER = (
+    "# Written by `make manifests` from webhook/manifests: change it there, or patch it in an overlay of your own.\n"
+)
 
 
 def version() -> str:

@@ -82,7 +82,10 @@ CASES: dict[str, tuple[Object, bool]] = {
     "no labels at all": (owned(), True),
     "no owner, but the operator's label": (plain(labels=LABEL), True),
     "an owner that isn't the controller, and the label": (owned(controller=False, labels=LABEL), True),
-    "an owner that doesn't say, and the label": (owned("Workload", "kueue.x-k8s.io/v1", controller=None, labels=LABEL), True),
+    "an owner that doesn't say, and the label": (
+        owned("Workload", "kueue.x-k8s.io/v1", controller=None, labels=LABEL),
+        True,
+    ),
     "an owner that isn't the controller": (owned(controller=False), False),
     "somebody else's controller, with the label": (owned("Job", "batch/v1", labels=LABEL), False),
     "a PyTorchJob beside the controller": (plain(ownerReferences=OWNERS, labels=LABEL), False),

@@ -47,7 +47,9 @@ def test_every_recorded_pod_is_repaired_as_the_vectors_say(installed: Installati
     reviews = [json.loads(path.read_bytes()) for path in sorted((REVIEWS / version).glob("*.json"))]
     assert reviews
     with ThreadPoolExecutor(4) as pool:
-        replies = list(pool.map(lambda review: installed.create(fresh(review["request"]["object"]), namespace), reviews))
+        replies = list(
+            pool.map(lambda review: installed.create(fresh(review["request"]["object"]), namespace), reviews)
+        )
     assert [wrong for pair in zip(reviews, replies, strict=True) for wrong in _wrong(*pair, version)] == []
 
 
@@ -93,7 +95,9 @@ def _offline(review: Object) -> Any:
 def _containers(pod: Any) -> Any:
     kept = ("name", "command", "args", "env")
     spec = pod["spec"]
-    return [[{key: c.get(key) for key in kept} for c in spec.get(part) or []] for part in ("initContainers", "containers")]
+    return [
+        [{key: c.get(key) for key in kept} for c in spec.get(part) or []] for part in ("initContainers", "containers")
+    ]
 
 
 def test_dry_run_is_the_same_and_leaves_nothing(installed: Installation) -> None:

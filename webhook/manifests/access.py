@@ -17,7 +17,11 @@ def for_certificates(place: Place) -> list[Object]:
     suffix = "" if by_server else "-certs"
     rules = [*_secret(place), *_replicas(), *(_lease(place) if by_server else [])]
     wide = [_rule(_WEBHOOKS, "mutatingwebhookconfigurations", ["get", "patch"], [place.wide])]
-    accounts = [] if by_server else [place.make("v1", "ServiceAccount", "certs", suffix=suffix, automountServiceAccountToken=False)]
+    accounts = (
+        []
+        if by_server
+        else [place.make("v1", "ServiceAccount", "certs", suffix=suffix, automountServiceAccountToken=False)]
+    )
     return [
         *accounts,
         *_granted(place, "", suffix, rules),

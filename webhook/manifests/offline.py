@@ -82,7 +82,9 @@ def _set(words: str) -> Object:
     if not equals or not all(keys):
         raise BadValues(f"--set {words}: write KEY=VALUE, as in timeoutSeconds=5 or image.tag=1.2")
     if "[" in path:
-        raise BadValues(f"--set {words}: lists are given whole, as in tolerations=[{{operator: Exists}}], or by --values")
+        raise BadValues(
+            f"--set {words}: lists are given whole, as in tolerations=[{{operator: Exists}}], or by --values"
+        )
     value: Any = _value(words, text)
     for key in reversed(keys):
         value = {key: value}

@@ -38,7 +38,9 @@ class Place:
     def image(self) -> str:
         """The image, by digest where one is given."""
         image = self.values.image
-        return f"{image.repository}@{image.digest}" if image.digest else f"{image.repository}:{image.tag or self.version}"
+        return (
+            f"{image.repository}@{image.digest}" if image.digest else f"{image.repository}:{image.tag or self.version}"
+        )
 
     def selector(self, component: str) -> dict[str, str]:
         """The labels that tell a component's pods; they never change."""
@@ -48,7 +50,9 @@ class Place:
             "app.kubernetes.io/name": APP,
         }
 
-    def make(self, version: str, kind: str, component: str, *, suffix: str = "", wide: bool = False, **rest: Any) -> Object:  # noqa: ANN401 - any JSON
+    def make(
+        self, version: str, kind: str, component: str, *, suffix: str = "", wide: bool = False, **rest: Any
+    ) -> Object:  # noqa: ANN401 - any JSON
         """An object with the metadata that all of ours have."""
         metadata: Object = {
             "name": (self.wide if wide else self.name) + suffix,

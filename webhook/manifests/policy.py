@@ -23,7 +23,9 @@ has(object.metadata.annotations) && "rankfix/mode" in object.metadata.annotation
 """
 
 # Whatever speaks of ranks, nodes or other files is for a parser; what is left is one program and its plain words.
-_SPEAKS = r"(?i)RANK|WORLD_SIZE|nnodes?\\b|NODE_COUNT|num[-_](machines|nodes)|--multiprocessing-distributed|rdzv|standalone"
+_SPEAKS = (
+    r"(?i)RANK|WORLD_SIZE|nnodes?\\b|NODE_COUNT|num[-_](machines|nodes)|--multiprocessing-distributed|rdzv|standalone"
+)
 _PROGRAM = r"^(/[^ \\n]*/)?(python[0-9.]*|torchrun|composer)(\\n|$)"
 _SHELL = r"^(/[^ \\n]*/)?(ba)?sh\\n-[a-z]*c\\n(python -m )?(pip install [\\w ./=<-]+ && )?(exec )?(python[0-9.]*|torchrun) [^&;|<>`$()\\n'\\\"\\\\]*$"
 _NUMBER = "^(0|[1-9][0-9]{0,5})$"
@@ -43,7 +45,11 @@ variables.names.transformList(i, names, {needed}.all(n, names.lastIndexOf(n) >= 
     && variables.env[i][names.lastIndexOf(n)].value.matches("{number}")), i)
 """
 _BASIC = _PLAIN.format(needed='["PET_NNODES", "PET_NODE_RANK", "RANK", "WORLD_SIZE"]', number=_NUMBER)
-_KNOWN = f"variables.basic.filter(i, {_number('PET_NODE_RANK')} < {_number('PET_NNODES')} && variables.k == {_number('PET_NODE_RANK')})"
+_KNOWN = f"""\
+variables.basic.filter(i, {_number("PET_NODE_RANK")} < {_number("PET_NNODES")}
+  && variables.k == {_number("PET_NODE_RANK")}
+  && variables.managed.filter(j, variables.text[j] == variables.text[i]).size() == 1)
+"""
 _LABEL_K = """\
 !has(object.metadata.labels) || !("training.kubeflow.org/replica-index" in object.metadata.labels)
 || !("training.kubeflow.org/replica-type" in object.metadata.labels)
@@ -57,7 +63,6 @@ _WHOLE = f"""\
 variables.known.filter(i, {_last("PET_NPROC_PER_NODE")} >= 0
   && has(variables.env[i][{_last("PET_NPROC_PER_NODE")}].value)
   && variables.env[i][{_last("PET_NPROC_PER_NODE")}].value.matches("^[1-9][0-9]{{0,3}}$")
-  && variables.managed.filter(j, variables.text[j] == variables.text[i]).size() == 1
   && !variables.text[i].matches("{_SPEAKS}")
   && (!has(object.spec.containers[i].command) || variables.text[i].matches("{_PROGRAM}") || variables.text[i].matches("{_SHELL}")))
 """
@@ -98,7 +103,7 @@ _INIT = """\
 variables.whole.filter(i, !("PYTORCH_DIST_INIT_METHOD" in variables.names[i]) && "MASTER_ADDR" in variables.names[i])
   .map(i, JSONPatch{{op: "add", path: {path}, value: {entry}}})"""
 _STATUS = 'variables.whole.size() > 0 ? "process" : "environment"'
-_RULES = '(variables.nodeOnly.size() > 0 ? ["A1"] : []) + (variables.whole.size() > 0 ? ["C1"] : [])'
+_RULES = '(variables.whole.size() > 0 ? ["C1"] : []) + (variables.nodeOnly.size() > 0 ? ["A1"] : [])'
 
 
 def _patch() -> str:
@@ -107,7 +112,9 @@ def _patch() -> str:
         _set("WORLD_SIZE", f"string({_P} * {_N})"),
         _set("LOCAL_WORLD_SIZE", f"string({_N})"),
         _set("NODE_RANK", f"string({_K})"),
-        _INIT.format(path=_path('"-"'), entry=_entry("PYTORCH_DIST_INIT_METHOD", '"tcp://$(MASTER_ADDR):$(MASTER_PORT)"')),
+        _INIT.format(
+            path=_path('"-"'), entry=_entry("PYTORCH_DIST_INIT_METHOD", '"tcp://$(MASTER_ADDR):$(MASTER_PORT)"')
+        ),
         f'variables.nodeOnly.map(i, JSONPatch{{op: "add", path: {_path(chr(34) + "-" + chr(34))}, '
         f"value: {_entry('NODE_RANK', f'string({_K})')}}})",
         _annotate(),
@@ -116,7 +123,9 @@ def _patch() -> str:
 
 
 def _annotate() -> str:
-    changed = "variables.whole.size() + variables.nodeOnly.size() > 0"
+    # Once: when the API server calls again, nothing is left to do, and the first word stands
+    changed = "!(has(object.metadata.annotations) && 'rankfix/status' in object.metadata.annotations)"
+    changed += " && variables.whole.size() + variables.nodeOnly.size() > 0"
     return (
         f"({changed} ? (has(object.metadata.annotations) ? [] : "
         '[JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]) + '
@@ -157,9 +166,13 @@ variables.names.transformList(i, names, !("LOCAL_WORLD_SIZE" in names)
   && ["PET_NNODES", "PET_NPROC_PER_NODE"].all(n,
     variables.env[i][names.lastIndexOf(n)].value.matches("^([2-9]|[1-9][0-9]{1,5})$")), i)
 """
-_LEFT = "rankfix (policy): RANK and WORLD_SIZE of this pod are as the operator wrote them, half node and half process: a \
+_LEFT = (
+    "rankfix (policy): RANK and WORLD_SIZE of this pod are as the operator wrote them, half node and half process: a \
 policy can't read its command, the rankfix webhook can"
-_UNHEARD = "rankfix (policy): the rankfix/ annotations of this pod need the rankfix webhook; the policy left the pod alone"
+)
+_UNHEARD = (
+    "rankfix (policy): the rankfix/ annotations of this pod need the rankfix webhook; the policy left the pod alone"
+)
 
 
 def _visible(place: Place) -> Object:
@@ -183,4 +196,7 @@ def seen_spec() -> Object:
 
 def _said(key: str, otherwise: str) -> Object:
     there = f'has(object.metadata.annotations) && "rankfix/{key}" in object.metadata.annotations'
-    return {"key": key, "valueExpression": f'{there} ? string(object.metadata.annotations["rankfix/{key}"]) : {otherwise}'}
+    return {
+        "key": key,
+        "valueExpression": f'{there} ? string(object.metadata.annotations["rankfix/{key}"]) : {otherwise}',
+    }

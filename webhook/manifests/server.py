@@ -171,7 +171,9 @@ def _container(place: Place) -> Object:
         "volumeMounts": [{"name": "tls", "mountPath": _TLS, "readOnly": True}],
     }
     if values.settings:
-        container["env"] = [{"name": _variable(key), "value": _text(values.settings[key])} for key in sorted(values.settings)]
+        container["env"] = [
+            {"name": _variable(key), "value": _text(values.settings[key])} for key in sorted(values.settings)
+        ]
     return container
 
 

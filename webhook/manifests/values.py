@@ -42,7 +42,9 @@ class Certs(Part):
         Literal["self-signed", "serve", "cert-manager", "files"],
         Field(description="Who makes the certificate: a CronJob, the server itself, cert-manager, or you."),
     ] = "self-signed"
-    secret_name: Annotated[str, Field(max_length=253, description="Empty: NAME-tls, with cert-manager NAME-cm-tls.")] = ""
+    secret_name: Annotated[
+        str, Field(max_length=253, description="Empty: NAME-tls, with cert-manager NAME-cm-tls.")
+    ] = ""
     schedule: Annotated[str, Field(min_length=9, description="When the CronJob of mode self-signed looks.")] = (
         "*/10 * * * *"
     )
@@ -50,7 +52,9 @@ class Certs(Part):
     ca_bundle: Annotated[
         str, Field(pattern=r"^[A-Za-z0-9+/=]*$", description="Mode files: your CA's PEM in base64.")
     ] = ""
-    issuer_ref: Annotated[Words, Field(description="Mode cert-manager: name, kind, group of your issuer. Empty: own CA.")] = {}
+    issuer_ref: Annotated[
+        Words, Field(description="Mode cert-manager: name, kind, group of your issuer. Empty: own CA.")
+    ] = {}
 
 
 class Service(Part):
