@@ -321,7 +321,7 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
     loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
     context = None if loaded.plain_http else tls.context(loaded.cert_dir)
-    with serve.listen("127.0.0.1", 0) as sock:
+    with serve.listen("127.0.0.1", 0) as sock, logs.forwarded(log):
         port = sock.getsockname()[1]
         server = serve.make(loaded, context=context, log=log, version="9.9.9")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})

@@ -21,8 +21,14 @@ ALL = [
 
 LONGEST_MODULE = 300
 LONGEST_FUNCTION = 60
-# Who may read the environment: the webhook's settings, and the trainer's start, whose input it is.
-READS_ENVIRONMENT = {"webhook/settings.py", "trainer/__main__.py"}
+# Who may read the environment: the webhook's settings, and what makes processes of the trainer and starts in them.
+READS_ENVIRONMENT = {
+    "webhook/settings.py",
+    "trainer/__main__.py",
+    "trainer/dist.py",
+    "trainer/process.py",
+    "trainer/spawn.py",
+}
 # The outermost edges: where an unforeseen fault becomes an answer or an exit code instead of a broken call.
 CATCHES_ALL = {"webhook/app.py", "webhook/cli.py", "webhook/mutate.py", "trainer/__main__.py"}
 
@@ -132,6 +138,17 @@ def test_the_core_is_what_the_layers_say() -> None:
     missing = [module for module in core_modules() if not _exists(module)]
     assert not missing
     assert {ROOT / path for path in core_files()} <= set(SHIPPED)
+
+
+def test_each_layer_from_mutate_down_is_core() -> None:
+    """A new module of the core can't be forgotten in the contract that keeps it pure."""
+    lines = (
+        (ROOT / ".importlinter").read_text(encoding="utf-8").split("[importlinter:contract:webhook]")[1].splitlines()
+    )
+    layers = lines[lines.index("layers =") + 1 : lines.index("", 2)]
+    below = layers[layers.index("    mutate") :]
+    names = {name for line in below for name in re.findall(r"\w+", line)}
+    assert {f"webhook.{name}" for name in names} <= set(core_modules())
 
 
 def _exists(module: str) -> bool:

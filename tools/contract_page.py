@@ -29,7 +29,7 @@ PAIR = ("RANK", "WORLD_SIZE")
 TYPICAL = ("bare-n4", "torchrun-shell-n8", "lightning-n4")  # jobs that people know; the smallest pod serves otherwise
 
 HEAD = """\
-<!-- Made by `make docs` from webhook/rules.py and the recorded pods in tests/data/reviews. Don't edit. -->
+<!-- Made by `make docs` from webhook/rules and the recorded pods in tests/data/reviews. Don't edit. -->
 # The contract
 
 What rankfix changes, rule by rule. [Concepts](concepts.md) explains the words. In each rule `k` is the number of the

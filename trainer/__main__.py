@@ -6,13 +6,17 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from trainer import settings, spawn, world
 from trainer.errors import FINISHED, TrainerError
 from trainer.report import leave_message
-from trainer.settings import Options
 from trainer.stop import StopSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainer.settings import Options
 
 
 def main() -> None:
@@ -40,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         return process.run(seat, options, stop, started)
     except TrainerError as error:
         return _end(error.code, str(error), options)
-    except Exception:  # the outermost edge: whatever this is, it's a bug of ours
+    except Exception:  # noqa: BLE001  # the outermost edge: whatever this is, it's a bug of ours
         traceback.print_exc()
         return _end(1, "internal error, see the traceback above; please report it", options)
 

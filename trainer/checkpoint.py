@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trainer.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 FORMAT = 1
 KEPT = 2
@@ -83,7 +85,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
 
 def find(folder: Path) -> Found:
     """Looks for the newest whole checkpoint, without changing anything."""
-    damaged = []
+    damaged: list[str] = []
     for path in _newest_first(folder):
         try:
             content = path.read_bytes()

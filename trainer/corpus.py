@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer import idx
 from trainer.errors import DataError
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from pathlib import Path
+
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 SIDE = 28
+HIGHEST_LABEL = 9
 
 # MD5 of each file's *uncompressed* content: the same digits can be gzipped in many ways.
 OFFICIAL = {
@@ -100,6 +104,6 @@ def _split(names: tuple[str, str], contents: dict[str, bytes]) -> Split:
         raise DataError(f"{names[0]} has shape {images.shape}; MNIST images are {SIDE} x {SIDE}")
     if labels.shape != images.shape[:1]:
         raise DataError(f"{names[1]} has shape {labels.shape}, but there are {images.shape[0]} images")
-    if images.shape[0] == 0 or max(labels.data) > 9:
-        raise DataError(f"{names[1]} must hold at least one label, and none above 9")
+    if images.shape[0] == 0 or max(labels.data) > HIGHEST_LABEL:
+        raise DataError(f"{names[1]} must hold at least one label, and none above {HIGHEST_LABEL}")
     return Split(images, labels)

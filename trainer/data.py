@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from trainer import plan
-from trainer.corpus import Corpus, Split
+
+if TYPE_CHECKING:
+    from trainer.corpus import Corpus, Split
 
 # Mean and deviation of the 60,000 official training images, as everybody uses them.
 MEAN, DEVIATION = 0.1307, 0.3081

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, distributed
 
 from trainer.errors import LaunchError, PeerLost
-from trainer.rollcall import Roll
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trainer.rollcall import Roll
+    from trainer.world import Seat
 
 GO_ON, STOP, REFUSE = 0, 1, 2  # what a rank may want at a step boundary; the highest wish of all ranks counts
 # What torch says, in some version or other, when the other end of a collective is gone or silent.
@@ -74,7 +79,7 @@ def open_group(seat: Seat, roll: Roll, device: Device, timeout: float) -> None:
     """Joins the ranks of an accepted roll call, over the same store."""
     # A CPU group beside NCCL lets ranks agree without waiting for their GPUs.
     backend = "gloo" if device.backend == "gloo" else "cpu:gloo,cuda:nccl"
-    with peers("while joining the process group"):
+    with peers(lambda: "while the process group was formed"):
         distributed.init_process_group(
             backend,
             store=distributed.PrefixStore("group", roll.store),
@@ -88,7 +93,7 @@ def open_group(seat: Seat, roll: Roll, device: Device, timeout: float) -> None:
 def tighten(timeout: float) -> None:
     """From start-up's patience to that of steady work, once all ranks have got as far as this."""
     distributed.all_reduce(torch.zeros(1))  # on the CPU group; a rank still starting may not be timed out by others
-    distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=timeout))
+    distributed.distributed_c10d._set_pg_timeout(timedelta(seconds=timeout))  # noqa: SLF001  # nothing public sets it
 
 
 def close_group() -> None:
@@ -122,15 +127,19 @@ def share_bytes(content: bytes | None) -> bytes | None:
 
 
 @contextmanager
-def peers(doing: str) -> Iterator[None]:
-    """Turns what torch raises when another process is gone into PeerLost; other errors pass."""
+def peers(when: Callable[[], str]) -> Iterator[None]:
+    """Turns what torch raises when another process is gone into PeerLost; other errors pass. `when` is for the text."""
     try:
         yield
     except RuntimeError as error:
         text = str(error)
         if not isinstance(error, distributed.DistError) and not any(sign in text.lower() for sign in SIGNS):
             raise
-        first = " ".join(text.split())[:160] or type(error).__name__
         raise PeerLost(
-            f"lost a peer {doing}; its own end tells why, this is only how it was noticed: {first}"
+            f"lost another rank {when()}, whose own log tells why; noticed here as: {_gist(text)}"
         ) from error
+
+
+def _gist(text: str) -> str:
+    """What torch says, without where in its sources it says it and what it thinks the user should do."""
+    return re.sub(r"^\[[^\]]*\] *", "", " ".join(text.split())).split(". ")[0][:160]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import urllib.request
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer import idx
 from trainer.corpus import OFFICIAL, TEST, TRAIN, digest
 from trainer.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -37,7 +40,7 @@ def _fetch(target: Path, name: str, mirrors: Sequence[str]) -> None:
     for mirror in mirrors:
         url = f"{mirror.rstrip('/')}/{target.name}"
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310  # a file:// mirror is welcome
                 raw = answer.read()
             found = digest(idx.unzip(raw, target.name))
         except (OSError, DataError) as error:  # URLError is an OSError

@@ -40,19 +40,19 @@ class DataError(TrainerError):
     code = 3
 
 
-class TargetMissed(TrainerError):
+class TargetMissed(TrainerError):  # see PeerLost
     """Training finished below the target accuracy, or the ranks failed the final verification."""
 
     code = 4
 
 
-class PeerLost(TrainerError):
+class PeerLost(TrainerError):  # names what happened, which need not be a mistake
     """Another process of the job died, or did not answer in time."""
 
     code = 134
 
 
-class Stopped(TrainerError):
+class Stopped(TrainerError):  # see PeerLost
     """All ranks agreed to stop because one of them got SIGTERM."""
 
     code = 143

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trainer.world import Address
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainer.world import Address
 
 SHARED_PREFIXES = ("NCCL_", "TORCH_NCCL_", "GLOO_", "HOROVOD_TIMELINE")
 QUOTA = Path("/sys/fs/cgroup/cpu.max")

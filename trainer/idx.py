@@ -12,6 +12,7 @@ from trainer.errors import DataError
 
 UNSIGNED_BYTE = 0x08
 GZIP_MAGIC = b"\x1f\x8b"
+MAGIC = 4  # bytes: two zeros, the type of the elements, the number of dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,15 @@ def unzip(raw: bytes, name: str) -> bytes:
 
 def parse(content: bytes, name: str) -> Idx:
     """Reads an IDX array of unsigned bytes, refusing any other type, a short file and trailing bytes."""
-    if len(content) < 4 or content[:2] != b"\0\0":
+    if len(content) < MAGIC or content[:2] != b"\0\0":
         raise DataError(f"{name} does not start like an IDX file; is it a web page that was saved under this name?")
     kind, dimensions = content[2], content[3]
     if kind != UNSIGNED_BYTE:
         raise DataError(f"{name} holds IDX elements of type 0x{kind:02x}; MNIST has unsigned bytes (0x08)")
-    start = 4 + 4 * dimensions
+    start = MAGIC + 4 * dimensions
     if dimensions == 0 or len(content) < start:
         raise DataError(f"{name} ends inside its IDX header")
-    shape = struct.unpack(f">{dimensions}I", content[4:start])
+    shape = struct.unpack(f">{dimensions}I", content[MAGIC:start])
     expected, found = prod(shape), len(content) - start
     if expected != found:
         raise DataError(f"{name} announces {expected} bytes of shape {shape} but holds {found}; the copy is incomplete")

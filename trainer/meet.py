@@ -6,30 +6,20 @@ import errno
 import socket
 import time
 import uuid
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from torch import distributed
 
 from trainer.errors import RollCallError, Stopped
-from trainer.muster import Entry
-from trainer.rollcall import SAY, Caller, Elsewhere, Roll, Say, Store
-from trainer.stop import StopSignal
-from trainer.world import Address, Seat
+from trainer.rollcall import SAY, Caller, Elsewhere
+
+if TYPE_CHECKING:
+    from trainer.muster import Entry
+    from trainer.rollcall import Meeting, Roll, Store
+    from trainer.world import Address, Seat
 
 RETRY = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """What a process brings along to find the others."""
-
-    seat: Seat
-    stop: StopSignal
-    timeout: float
-    strict: bool
-    say: Say
-    listen_fd: int | None = None
 
 
 def meet(meeting: Meeting, entry: Entry) -> Roll:
@@ -45,7 +35,7 @@ def meet(meeting: Meeting, entry: Entry) -> Roll:
 def _lead(meeting: Meeting, entry: Entry, hosted: Store) -> Roll:
     stamp = uuid.uuid4().hex
     hosted.set("stamp", stamp)
-    caller = _caller(meeting, _below(hosted, meeting.seat), entry)
+    caller = Caller(_below(hosted, meeting.seat), entry, meeting)
     try:
         return caller.lead(lambda: _strayed(meeting.seat.master, stamp))
     except Elsewhere:
@@ -55,11 +45,12 @@ def _lead(meeting: Meeting, entry: Entry, hosted: Store) -> Roll:
 
 def _join(meeting: Meeting, entry: Entry) -> Roll:
     """Comes to a store that somebody else keeps; if it vanishes with an older run's rank 0, to the next one."""
-    assert meeting.seat.master is not None, "only rank 0 can be alone"
+    if meeting.seat.master is None:
+        raise RollCallError("there is no address to meet the others at; set MASTER_ADDR and MASTER_PORT")
     until = time.monotonic() + meeting.timeout
     while True:
         store = _below(_connect(meeting, meeting.seat.master, until), meeting.seat)
-        caller = _caller(meeting, store, entry)
+        caller = Caller(store, entry, meeting)
         first = meeting.seat.rank == 0 and meeting.seat.attempt is not None and store.add("leader", 1) == 1
         try:
             return caller.lead(lambda: None) if first else caller.follow()
@@ -67,10 +58,6 @@ def _join(meeting: Meeting, entry: Entry) -> Roll:
             if time.monotonic() > until:
                 raise RollCallError(f"the store at {meeting.seat.master} went away during the roll call") from error
             time.sleep(RETRY)
-
-
-def _caller(meeting: Meeting, store: Store, entry: Entry) -> Caller:
-    return Caller(store, entry, stop=meeting.stop, timeout=meeting.timeout, strict=meeting.strict, say=meeting.say)
 
 
 def _below(store: Store, seat: Seat) -> Store:
@@ -123,7 +110,7 @@ def _connect(meeting: Meeting, master: Address, until: float) -> Store:
             raise RollCallError(f"{why} (tried for {now - started:.0f} s); is rank 0 running, and MASTER_ADDR its pod?")
         if now - said > SAY:
             said = now
-            meeting.say(f"roll call: {why}; trying on")
+            meeting.say("waiting", message=f"for rank 0: {why}")
         time.sleep(RETRY)
     try:
         return distributed.TCPStore(

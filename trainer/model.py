@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trainer import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class ConvNet(nn.Module):
@@ -66,7 +69,7 @@ def _sgd(network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(network.parameters())
 
 
-def _constant(step: int, steps: int, peak: float) -> float:
+def _constant(_step: int, _steps: int, peak: float) -> float:
     return peak
 
 

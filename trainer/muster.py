@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from trainer.errors import RollCallError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
 CLEAN = 0
+NAMED = 2  # of a group of ranks, so many are named with host and pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ def _unworkable(entries: Sequence[Entry]) -> Verdict | None:
 
 def _oddities(roll: Sequence[Entry]) -> Iterable[str]:
     for name in sorted({name for entry in roll for name, _ in entry.environment}):
-        yield from _difference(roll, name, lambda entry, name=name: dict(entry.environment).get(name, "unset"))
+        yield from _difference(roll, name, _setting(name))
     yield from _difference(roll, "torch version", lambda entry: entry.torch)
     yield from _difference(roll, "data checksum", lambda entry: entry.data)
     yield from _difference(roll, "settings", lambda entry: entry.settings, "those of rank 0 go for all")
@@ -169,6 +173,10 @@ def _oddities(roll: Sequence[Entry]) -> Iterable[str]:
             yield f"host name {host} is the name of {len(found)} pods ({same}); NCCL takes them for one machine"
 
 
+def _setting(name: str) -> Callable[[Entry], str]:
+    return lambda entry: dict(entry.environment).get(name, "unset")
+
+
 def _difference(roll: Sequence[Entry], what: str, value: Callable[[Entry], str], advice: str = "") -> Iterable[str]:
     if len({value(entry) for entry in roll}) > 1:
         yield f"{what} differs: {_grouped(roll, value)}{'; ' if advice else ''}{advice}"
@@ -179,8 +187,8 @@ def _grouped(entries: Sequence[Entry], value: Callable[[Entry], str]) -> str:
     for entry in entries:
         groups[value(entry)].append(entry)
     return ", ".join(
-        f"{text} on {ranks(entry.rank for entry in group)} ({', '.join(dict.fromkeys(map(str, group[:2])))}"
-        f"{', ...' if len(group) > 2 else ''})"
+        f"{text} on {ranks(entry.rank for entry in group)} ({', '.join(dict.fromkeys(map(str, group[:NAMED])))}"
+        f"{', ...' if len(group) > NAMED else ''})"
         for text, group in groups.items()
     )
 

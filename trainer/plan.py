@@ -77,7 +77,7 @@ def one_cycle(step: int, steps: int, peak: float, *, rise: float = 0.25) -> floa
 
 def default_epochs(images: int) -> int:
     """Enough passes to reach 99 % where the images allow it: a small set needs more of them than the full one."""
-    return max(4, min(20, round(160_000 / images)))
+    return max(4, min(20, round(150_000 / images)))
 
 
 def _cosine(start: float, end: float, place: float) -> float:

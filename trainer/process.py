@@ -5,26 +5,42 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trainer import checkpoint, corpus, data, dist, download, host, muster, plan, plot, report, train
-from trainer.corpus import Corpus
-from trainer.dist import Device
 from trainer.errors import FINISHED, DataError, LaunchError, PeerLost, TargetMissed, TrainerError
-from trainer.meet import Meeting, meet
+from trainer.meet import meet
 from trainer.muster import Entry
-from trainer.report import Report, Value
-from trainer.rollcall import Roll
+from trainer.rollcall import Meeting
 from trainer.settings import Options, Settings, from_json, settle
 from trainer.spawn import LISTEN_FD
-from trainer.stop import StopSignal
 from trainer.train import Course, Job
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from trainer.corpus import Corpus
+    from trainer.dist import Device
+    from trainer.report import Report, Value
+    from trainer.rollcall import Roll
+    from trainer.stop import StopSignal
+    from trainer.world import Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process, and what it was started with."""
+
+    seat: Seat
+    options: Options
+    stop: StopSignal
+    out: Report
+    started: float  # by the monotonic clock
+
 
 TELL_FAULT = 20.0  # seconds that a process which can't take part tries to tell the others
 
@@ -44,39 +60,37 @@ def run(seat: Seat, options: Options, stop: StopSignal, started: float) -> int:
     """The exit code of this rank; its errors are raised, but for those that local rank 0 speaks of for its pod."""
     with report.choose(seat.rank, as_json=options.json) as out:
         try:
-            return _run(seat, options, stop, out, started)
-        except PeerLost:
-            raise  # everybody says it: local rank 0 may be the one that is gone
+            return _run(Rank(seat, options, stop, out, started))
+        except PeerLost as error:  # everybody says it: local rank 0 may be the one that is gone
+            raise PeerLost(f"rank {seat.rank} {error}") from error
         except TrainerError as error:
             if seat.local_rank == 0:
                 raise
             return error.code
 
 
-def _run(seat: Seat, options: Options, stop: StopSignal, out: Report, started: float) -> int:
-    dist.set_threads(seat, host.cpus())
-    ready = _prepare(seat, options)
+def _run(me: Rank) -> int:
+    dist.set_threads(me.seat, host.cpus())
+    ready = _prepare(me.seat, me.options)
     if isinstance(ready, Course):
-        out.event("note", message="the checkpoint is of a finished run; nothing is left to train")
-        return _finish(out, options, seat, ready, "none", {})
-    roll, ready = _answer(seat, options, stop, out, ready)
+        me.out.event("note", message="the checkpoint is of a finished run; nothing is left to train")
+        return _finish(me, ready, "none")
+    roll, ready = _answer(me, ready)
     settings = from_json(roll.verdict.settings)  # rank 0's, whatever this process was started with
-    _introduce(out, seat, ready, settings, roll)
-    dist.open_group(seat, roll, ready.device, options.start_timeout)
-    with dist.peers("while resuming"):
-        content = dist.share_bytes(ready.resumed if seat.rank == 0 else None)
-    job = _job(seat, options, stop, out, ready, settings, roll)
-    startup = time.monotonic() - started
+    _introduce(me, ready, settings, roll)
+    dist.open_group(me.seat, roll, ready.device, me.options.start_timeout)
+    with dist.peers(lambda: "while the checkpoint was shared"):
+        content = dist.share_bytes(ready.resumed if me.seat.rank == 0 else None)
+    job = _job(me, ready, settings, roll)
     course = train.run(job, checkpoint.decode(content) if content is not None else None)
     dist.close_group()
-    if options.plot is not None and seat.rank == 0:
-        plot.draw(options.plot, course.epochs, course.losses, course.accuracies)
-    times: dict[str, Value] = {"startup_s": startup, "total_s": time.monotonic() - started}
-    return _finish(out, options, seat, course, ready.device.backend, times)
+    if me.options.plot is not None and me.seat.rank == 0:
+        plot.draw(me.options.plot, course.epochs, course.losses, course.accuracies)
+    return _finish(me, course, ready.device.backend)
 
 
 def _prepare(seat: Seat, options: Options) -> Ready | Course | TrainerError:
-    """Data, settings, device and checkpoint; a Course if training was finished before; what is wrong, if something is."""
+    """Data, settings, device and checkpoint; a Course if training was finished before; else what is wrong."""
     try:
         if options.plot is not None and seat.rank == 0:
             plot.check(options.plot)
@@ -124,23 +138,21 @@ def _compare(state: dict[str, Any], seat: Seat, settings: Settings, found: Corpu
     return remarks
 
 
-def _answer(
-    seat: Seat, options: Options, stop: StopSignal, out: Report, ready: Ready | TrainerError
-) -> tuple[Roll, Ready]:
+def _answer(me: Rank, ready: Ready | TrainerError) -> tuple[Roll, Ready]:
     """Takes part in the roll call, if only to tell the others why this process can't go on."""
+    seat, options = me.seat, me.options
     fault = ready if isinstance(ready, TrainerError) else None
     if fault is not None and seat.world_size == 1:
         raise fault
-
-    def say(message: str) -> None:
-        if seat.rank == 0:
-            out.event("waiting", message=message)
-        elif seat.local_rank == 0:
-            print(f"waiting: {message}", flush=True)
-
     listen_fd = os.environ.get(LISTEN_FD)
-    timeout = options.start_timeout if fault is None else min(TELL_FAULT, options.start_timeout)
-    meeting = Meeting(seat, stop, timeout, options.strict, say, int(listen_fd) if listen_fd else None)
+    meeting = Meeting(
+        seat=seat,
+        stop=me.stop,
+        timeout=options.start_timeout if fault is None else min(TELL_FAULT, options.start_timeout),
+        strict=options.strict,
+        say=report.choose(seat.local_rank, as_json=options.json).event if seat.rank else me.out.event,
+        listen_fd=int(listen_fd) if listen_fd else None,
+    )
     try:
         roll = meet(meeting, _entry(seat, ready))
     except TrainerError as error:
@@ -175,8 +187,9 @@ def _entry(seat: Seat, ready: Ready | TrainerError) -> Entry:
     )
 
 
-def _introduce(out: Report, seat: Seat, ready: Ready, settings: Settings, roll: Roll) -> None:
+def _introduce(me: Rank, ready: Ready, settings: Settings, roll: Roll) -> None:
     """The roll, and everything odd about it, before training starts."""
+    seat, out = me.seat, me.out
     out.event(
         "start",
         torch=str(torch.__version__),
@@ -199,9 +212,8 @@ def _introduce(out: Report, seat: Seat, ready: Ready, settings: Settings, roll: 
         out.event("warning", message=warning)
 
 
-def _job(
-    seat: Seat, options: Options, stop: StopSignal, out: Report, ready: Ready, settings: Settings, roll: Roll
-) -> Job:
+def _job(me: Rank, ready: Ready, settings: Settings, roll: Roll) -> Job:
+    seat, options = me.seat, me.options
     digits, test = data.load(ready.corpus, ready.device.torch)
     return Job(
         seat=seat,
@@ -217,25 +229,28 @@ def _job(
         folder=options.checkpoint_dir,
         save_seconds=options.save_seconds,
         timeout=options.timeout,
-        stop=stop,
-        report=out,
+        stop=me.stop,
+        report=me.out,
+        started=me.started,
     )
 
 
-def _finish(out: Report, options: Options, seat: Seat, course: Course, backend: str, times: dict[str, Value]) -> int:
+def _finish(me: Rank, course: Course, backend: str) -> int:
     """Reports the result, and judges it."""
+    seat, options = me.seat, me.options
     result: dict[str, Value] = {
         "accuracy": course.accuracy,
         "loss": course.losses[-1] if course.losses else None,
         "time_to_accuracy_s": course.target_seconds,
-        **times,
+        "startup_s": course.startup_seconds,
         "train_s": course.train_seconds,
         "evaluate_s": course.evaluate_seconds,
+        "total_s": time.monotonic() - me.started,
         "world": seat.world_size,
         "backend": backend,
         "steps": course.step,
     }
-    out.event("result", **result)
+    me.out.event("result", **result)
     if seat.rank == 0:
         if options.summary is not None:
             _write_summary(options.summary, result, course)

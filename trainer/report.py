@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
 
 Value = str | int | float | bool | None
 MESSAGE_LIMIT = 4000  # Kubernetes cuts a termination message at 4096 bytes
@@ -27,7 +29,7 @@ class Report(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def event(self, name: str, **fields: Value) -> None:
+    def event(self, name: str, /, **fields: Value) -> None:
         """Something that happened, once."""
 
     def progress(self, step: int, steps: int) -> None:
@@ -45,7 +47,7 @@ class Silent:
     ) -> None:
         pass
 
-    def event(self, name: str, **fields: Value) -> None:
+    def event(self, name: str, /, **fields: Value) -> None:
         """Nothing."""
 
     def progress(self, step: int, steps: int) -> None:
@@ -58,7 +60,7 @@ class Lines(Silent):
     def __init__(self, out: TextIO, line: Callable[[str, Mapping[str, Value]], str]) -> None:
         self._out, self._line = out, line
 
-    def event(self, name: str, **fields: Value) -> None:
+    def event(self, name: str, /, **fields: Value) -> None:
         """Writes the line at once: a pod's log is read while it runs."""
         self._out.write(self._line(name, fields) + "\n")
         self._out.flush()
@@ -88,7 +90,7 @@ class Bar(Silent):
     ) -> None:
         self._bar.stop()
 
-    def event(self, name: str, **fields: Value) -> None:
+    def event(self, name: str, /, **fields: Value) -> None:
         """Prints above the bar."""
         self._console.print(text(name, fields), markup=False)
 
@@ -129,6 +131,6 @@ def leave_message(path: Path, message: str) -> None:
 
 def _short(value: Value) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 10 else f"{value:.1f}"
+        return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}"
     text = str(value)
     return json.dumps(text) if " " in text else text

@@ -11,17 +11,20 @@ Beats tell a duplicate from a pod that was restarted while the others still wait
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from torch import distributed
+from typing import TYPE_CHECKING, Protocol
 
 from trainer import muster
 from trainer.errors import RollCallError, Stopped, error_for
-from trainer.muster import Entry, Verdict
-from trainer.stop import StopSignal
 
-Store = distributed.Store
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainer.muster import Entry, Verdict
+    from trainer.stop import StopSignal
+    from trainer.world import Seat
+
+DOUBLE = 2  # beats that tell a living process from a leftover
 
 PAUSE = 0.1  # seconds between two looks at the store
 SETTLE = 1.0  # a conflict is announced only then, so that it names everybody it concerns
@@ -30,10 +33,38 @@ TICK = 1.0  # seconds between beats while training
 STRAY = 3.0  # seconds between rank 0's looks whether the others may be meeting elsewhere
 SAY = 10.0  # seconds between two lines about who is awaited
 
-Say = Callable[[str], None]
+
+class Store(Protocol):
+    """What is used of torch's stores."""
+
+    def add(self, key: str, amount: int, /) -> int: ...
+
+    def check(self, keys: list[str], /) -> bool: ...
+
+    def get(self, key: str, /) -> bytes: ...
+
+    def set(self, key: str, value: str, /) -> None: ...
 
 
-class Elsewhere(Exception):
+class Say(Protocol):
+    """Where news of a long wait goes: a report's `event`."""
+
+    def __call__(self, name: str, /, *, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What a process brings along to find the others."""
+
+    seat: Seat
+    stop: StopSignal
+    timeout: float
+    strict: bool
+    say: Say
+    listen_fd: int | None = None
+
+
+class Elsewhere(Exception):  # no error, see meet.py
     """MASTER_ADDR leads to another process of rank 0: the roll call is held there."""
 
 
@@ -70,10 +101,9 @@ class Roll:
 class Caller:
     """One process's part in the roll call."""
 
-    def __init__(self, store: Store, entry: Entry, *, stop: StopSignal, timeout: float, strict: bool, say: Say) -> None:
-        self._store, self._entry = store, entry
-        self._stop, self._strict, self._say = stop, strict, say
-        self._timeout = timeout
+    def __init__(self, store: Store, entry: Entry, meeting: Meeting) -> None:
+        self._store, self._entry, self._meeting = store, entry, meeting
+        self._timeout = meeting.timeout
         self._started = self._said = time.monotonic()
         self._number = 0
 
@@ -120,7 +150,7 @@ class Caller:
             holders = {one.entry.rank: number for number, one in alive.items()}
             if not verdict and len(holders) == len(alive) == self._entry.world_size:
                 numbers = [holders[rank] for rank in sorted(holders)]
-                return muster.accept([alive[number].entry for number in numbers], numbers, strict=self._strict)
+                return muster.accept([alive[number].entry for number in numbers], numbers, strict=self._meeting.strict)
             present = [one.entry for one in alive.values()]
             if time.monotonic() - hinted > min(STRAY, self._timeout / 2):
                 hint, hinted = strayed(), time.monotonic()
@@ -154,7 +184,7 @@ class Caller:
             self._object(odd.sentence if odd else f"rank {rank} ({self._entry}) came too late")
         other = muster.entry_from_json(self._store.get(f"entry/{holder[rank]}"))
         seen = self._store.add(f"beat/{holder[rank]}", 0)
-        while self._store.add(f"beat/{holder[rank]}", 0) < seen + 2:
+        while self._store.add(f"beat/{holder[rank]}", 0) < seen + DOUBLE:
             if self._waited() > self._timeout:
                 raise RollCallError(
                     f"rank {rank} has answered already ({other}), and its run neither goes on nor ends; end it first"
@@ -188,10 +218,11 @@ class Caller:
         self._said = time.monotonic()
         absent = set(range(self._entry.world_size)) - {entry.rank for entry in present}
         here = self._entry.world_size - len(absent)
-        self._say(f"roll call: waiting for {muster.ranks(absent)} ({here} of {self._entry.world_size} are here)")
+        message = f"{muster.ranks(absent)} ({here} of {self._entry.world_size} are here)"
+        self._meeting.say("waiting", message=message)
 
     def _pause(self, *, beat: bool = True) -> None:
-        if self._stop.requested:
+        if self._meeting.stop.requested:
             self._store.set(f"gone/{self._number}", "")
             raise Stopped("stopped before training began; there is nothing to save")
         if beat:
@@ -213,4 +244,4 @@ def _duplicates(alive: dict[int, _Presence]) -> list[tuple[Entry, Entry]]:
 
 def _both_live(first: _Presence, second: _Presence) -> bool:
     # `first` must have moved after `second` was there, or it may be what `second` was restarted from.
-    return second.beats >= 2 and first.seen >= second.seen - 3 * PAUSE and first.beats >= 2
+    return second.beats >= DOUBLE and first.seen >= second.seen - 3 * PAUSE and first.beats >= DOUBLE

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer import plan
 from trainer.errors import LaunchError
 from trainer.world import Flags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

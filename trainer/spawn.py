@@ -11,11 +11,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trainer.errors import FINISHED, DataError, LaunchError, PeerLost, Stopped, TargetMissed
 from trainer.world import Address, Launch, child_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 LISTEN_FD = "RANKFIX_TRAINER_LISTEN_FD"  # a listening socket for rank 0: no other process can take the port meanwhile
 PARENT_FD = "RANKFIX_TRAINER_PARENT_FD"  # read end of a pipe: closed when the parent is gone
@@ -109,7 +112,7 @@ def outcome(codes: Mapping[int, int], killed: set[int], *, stopping: bool) -> Ou
 
 def _reap() -> list[tuple[int, int]]:
     """Everything that has ended, orphans of PID 1 included."""
-    ended = []
+    ended: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

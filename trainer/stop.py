@@ -13,9 +13,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from trainer.errors import PeerLost, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 PATIENCE = 10.0  # seconds from the first signal until the process ends even if no step boundary comes

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -14,15 +12,20 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer import checkpoint, data, dist, model, plan, verify
-from trainer.data import Digits
 from trainer.dist import GO_ON, REFUSE, STOP, Device
 from trainer.errors import RollCallError, Stopped
-from trainer.plan import Plan
-from trainer.report import Report
-from trainer.rollcall import Roll
-from trainer.settings import Settings
-from trainer.stop import StopSignal
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from trainer.data import Digits
+    from trainer.plan import Plan
+    from trainer.report import Report
+    from trainer.rollcall import Roll
+    from trainer.settings import Settings
+    from trainer.stop import StopSignal
+    from trainer.world import Seat
 
 EVALUATED_AT_ONCE = 2000
 
@@ -46,6 +49,7 @@ class Job:
     timeout: float
     stop: StopSignal
     report: Report
+    started: float  # when the process was, by the monotonic clock
 
 
 @dataclass(slots=True)
@@ -54,6 +58,7 @@ class Course:
 
     step: int = 0
     finished: bool = False
+    startup_seconds: float = 0.0  # of the process that is running now
     train_seconds: float = 0.0  # without evaluation
     evaluate_seconds: float = 0.0
     target_seconds: float | None = None  # of training, until the target accuracy was first measured
@@ -78,8 +83,10 @@ class Learner:
 
 def run(job: Job, resumed: Mapping[str, Any] | None) -> Course:
     """Trains to the end of the plan, from the resumed state if there is one, and proves that all ranks agree."""
-    with dist.peers("while training"):
-        learner, course = _prepare(job, resumed)
+    course = Course(**resumed["course"]) if resumed else Course()
+    with dist.peers(lambda: f"after step {course.step} of {job.plan.steps}"):
+        learner = _prepare(job, resumed)
+        course.startup_seconds = time.monotonic() - job.started
         for epoch in range(job.plan.epoch_of(course.step), job.plan.epochs):
             _train_epoch(job, learner, course, epoch)
             if job.plan.evaluates(epoch):
@@ -93,15 +100,15 @@ def run(job: Job, resumed: Mapping[str, Any] | None) -> Course:
     return course
 
 
-def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> tuple[Learner, Course]:
+def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> Learner:
     recipe = model.recipe_of(job.settings.model)
     bare = model.build(recipe, job.settings.seed).to(job.device.torch)
+    if not job.device.on_gpu:
+        bare = bare.to(memory_format=torch.channels_last)  # a third faster on CPUs; on GPUs nobody has measured it
     optimizer = recipe.optimizer(bare)
-    course = Course()
     if resumed is not None:
         bare.load_state_dict(resumed["model"])
         optimizer.load_state_dict(resumed["optimizer"])
-        course = Course(**resumed["course"])
     network: nn.Module = DistributedDataParallel(
         bare,
         device_ids=[job.device.torch.index] if job.device.on_gpu else None,
@@ -110,7 +117,7 @@ def _prepare(job: Job, resumed: Mapping[str, Any] | None) -> tuple[Learner, Cour
     )
     if job.compile:
         network.compile()
-    return Learner(bare, network, optimizer, recipe, saved=time.monotonic()), course
+    return Learner(bare, network, optimizer, recipe, saved=time.monotonic())
 
 
 def _train_epoch(job: Job, learner: Learner, course: Course, epoch: int) -> None:

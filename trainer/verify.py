@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import torch
 from torch import distributed, nn
 
-from trainer.dist import Device
 from trainer.errors import TargetMissed
-from trainer.world import Seat
+
+if TYPE_CHECKING:
+    from trainer.dist import Device
+    from trainer.world import Seat
 
 
 def checksum(network: nn.Module) -> int:

@@ -12,13 +12,18 @@ One process environment can be meant in several ways, and the first that fits wi
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trainer.errors import LaunchError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SPAWNED = "RANKFIX_TRAINER_SPAWNED"  # what a parent of this program has made of its own environment
 DIGITS = re.compile(r"[0-9]{1,9}")  # int() would also take "+1", " 1", "1_0" and digits of other scripts
 
 
@@ -106,6 +111,7 @@ def child_env(launch: Launch, index: int, master: Address) -> dict[str, str]:
         "MASTER_PORT": str(master.port),
         # The parent has read --init-method already; were it still here, its children would read it again.
         "PYTORCH_DIST_INIT_METHOD": "env://",
+        SPAWNED: json.dumps([launch.origin, *launch.notes]),
     }
 
 
@@ -123,7 +129,9 @@ def resolve(env: Mapping[str, str], flags: Flags, gpus: Callable[[], int]) -> La
 
 def _started(env: Mapping[str, str], flags: Flags) -> Launch:
     """Case 1: a launcher, or twin containers."""
-    notes = _ignored(env, flags)
+    launched = "TORCHELASTIC_RUN_ID" in env
+    origin, *said = json.loads(env[SPAWNED]) if SPAWNED in env else ("launcher" if launched else "LOCAL_RANK",)
+    notes = tuple(said) if SPAWNED in env else _ignored(env, flags)
     local_rank = _number(env, "LOCAL_RANK")
     if local_rank is None:
         local_rank = flags.local_rank or 0
@@ -138,8 +146,8 @@ def _started(env: Mapping[str, str], flags: Flags) -> Launch:
         local_rank=local_rank,
         node_rank=_first(env, "GROUP_RANK", "NODE_RANK"),
         # A launcher has chosen the address itself; the pod's PYTORCH_DIST_INIT_METHOD is older than that.
-        master=_master(env, flags, launched="TORCHELASTIC_RUN_ID" in env, alone=world_size == 1),
-        origin="launcher" if "TORCHELASTIC_RUN_ID" in env else "LOCAL_RANK",
+        master=_master(env, flags, launched=launched, alone=world_size == 1),
+        origin=origin,
         attempt=env.get("TORCHELASTIC_RESTART_COUNT", "0") if agent else None,
         notes=notes,
     )
@@ -200,7 +208,7 @@ def _plain(env: Mapping[str, str], flags: Flags, gpus: Callable[[], int]) -> Lau
 def _refuse_raw_pair(env: Mapping[str, str], rank: int, world_size: int) -> None:
     """Case 3: the training operator's own values, WORLD_SIZE = pods x processes but RANK = number of the pod."""
     pods, each = env.get("PET_NNODES", ""), env.get("PET_NPROC_PER_NODE", "")
-    if not (DIGITS.fullmatch(pods) and DIGITS.fullmatch(each)) or int(each) < 2:
+    if not (DIGITS.fullmatch(pods) and DIGITS.fullmatch(each)) or int(each) == 1:
         return
     if world_size == int(pods) * int(each) and rank < int(pods):
         raise LaunchError(

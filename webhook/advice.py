@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from webhook import say
 from webhook.facts import Trouble, plain
 from webhook.launch import LaunchClass
-from webhook.notes import INIT, NPROC, Earlier
+from webhook.notes import INIT, NPROC
 from webhook.policy import Mode, Reason, Status
 
 if TYPE_CHECKING:
@@ -24,23 +24,24 @@ def of_trouble(case: Case, trouble: Trouble) -> Iterator[str]:
         yield say.nothing_done(trouble.text)
     if trouble.reason is Reason.NO_RANK_ENV and case.launch.cls in (LaunchClass.PYTHON, LaunchClass.ENTRYPOINT):
         yield say.no_rank_env(obeyable=case.facts.hard is None)
-    if case.asked.init_containers:
+    if case.order.asked.init_containers:
         yield say.no_effect(INIT, trouble.text)
 
 
-def is_unclear(case: Case, before: Earlier | None) -> bool:
+def is_unclear(case: Case) -> bool:
     """Whether the pair is half node, half process, and nothing tells which half the command wants.
 
     Under operators before 1.7 the pair is a node pair; there it is unclear only what a declared N is to change.
     """
     if (
-        case.mode is not Mode.AUTO
+        case.order.mode is not Mode.AUTO
         or case.facts.of <= 1
         or case.procs is None
         or case.procs.value <= 1
         or case.launch.unsets
     ):
         return False
+    before = case.order.before
     if before is not None and before.status in (Status.PROCESS, Status.NODE):
         return False
     half = case.container.env.text("WORLD_SIZE") != str(case.facts.of)

@@ -99,7 +99,10 @@ class Admission:
             raise Rejected(400, "bad-review", str(exc)) from None
         except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever breaks here mustn't fail a pod
             return self._rescue(body, exc)
-        self._record(answer, self._clock() - start)
+        try:
+            self._record(answer, self._clock() - start)
+        except Exception as exc:  # noqa: BLE001 - see above: an answer isn't lost to its book-keeping
+            self._bug(answer.uid, exc)
         return answer.body
 
     def _record(self, answer: Answer, seconds: float) -> None:

@@ -14,9 +14,8 @@ from webhook.policy import Mode, Policy, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-TWIN_FIELDS = ("image", "command", "args", "resources")
-_MARKED_FIELDS = ("image", "resources")
 _SIZE = "LOCAL_WORLD_SIZE"
+_SHELL_WORDS = 3  # sh -c TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +27,33 @@ class Twin:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One managed container, and all that its rules may depend on.
+class Order:
+    """What holds for the whole pod: who asks for what, and what an earlier call of rankfix left.
 
-    `mode` is the mode in force (`audit` decides as `auto`), `explicit` whether the pod itself asks for it, `gpus` the
-    container's GPU limit, `chosen` whether mode `torchrun` means this container.
+    `mode` is the mode in force (`audit` decides as `auto`), `explicit` whether the pod itself asks for it, `before` the
+    believed results of an earlier call, `again` whether there was one at all.
     """
 
     pod: Pod
-    container: Container
-    facts: Facts
-    launch: Launch
     policy: Policy
     asked: Asked
     mode: Mode
     explicit: bool
+    before: Earlier | None
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One managed container, and all that its rules may depend on.
+
+    `equals` is its place among equal containers, `gpus` its GPU limit, `chosen` whether mode `torchrun` means it.
+    """
+
+    order: Order
+    container: Container
+    facts: Facts
+    launch: Launch
     equals: Twin | None
     gpus: int | None
     chosen: bool
@@ -50,9 +61,9 @@ class Case:
     @property
     def twin(self) -> Twin | None:
         """The container's place among its twins, if the mode and its class make them count as such."""
-        if self.equals is None or self.mode is Mode.NODE:
+        if self.equals is None or self.order.mode is Mode.NODE:
             return None
-        if self.mode is Mode.AUTO and (not self.is_open or self.launch.cls is LaunchClass.OWN_LAUNCHER):
+        if self.order.mode is Mode.AUTO and (not self.is_open or self.launch.cls is LaunchClass.OWN_LAUNCHER):
             return None
         return self.equals
 
@@ -63,9 +74,9 @@ class Case:
             case LaunchClass.PYTHON | LaunchClass.OWN_LAUNCHER:
                 return True
             case LaunchClass.ENTRYPOINT:
-                return self.policy.entrypoint == "process"
+                return self.order.policy.entrypoint == "process"
             case LaunchClass.HIDDEN:
-                return self.policy.hidden == "process"
+                return self.order.policy.hidden == "process"
         return False
 
     @property
@@ -77,7 +88,7 @@ class Case:
         declared = self.facts.sizes
         if declared is None:
             return Procs(twin.count, twin.count)
-        each = twin.count if self.asked.gpu else 1  # `gpu` is the limit of one container
+        each = twin.count if self.order.asked.gpu else 1  # `gpu` is the limit of one container
         return Procs(declared.master * each, declared.worker * each)
 
     @property
@@ -88,12 +99,12 @@ class Case:
             return nproc
         if nproc is None:
             return Found(twin.count, "twins")
-        return Found(nproc.value * twin.count, nproc.source) if self.asked.gpu else nproc
+        return Found(nproc.value * twin.count, nproc.source) if self.order.asked.gpu else nproc
 
     @property
     def trouble(self) -> Trouble | None:
         """What keeps the rules from being applied, in the mode in force."""
-        found = self.facts.trouble if self.mode is Mode.AUTO else self.facts.hard
+        found = self.facts.trouble if self.order.mode is Mode.AUTO else self.facts.hard
         if found is None and self.twin is not None and self.procs is not None and self.procs.value % self.twin.count:
             return Trouble(
                 Reason.INCONSISTENT, f"{self.procs.value} processes per node in {self.twin.count} equal containers"
@@ -104,19 +115,35 @@ class Case:
 def twins(containers: Sequence[Container], before: Earlier | None) -> dict[int, Twin]:
     """The containers that equal the one named `pytorch`, by index; empty if there's none besides it.
 
-    Where an earlier call found twins, another webhook may since have wrapped the command of one (Katib does): then the
-    env that T1 gave them tells them apart from others of the same image.
+    Another webhook may have wrapped the command of one of them (Katib's does, in the master only). Its form is known;
+    where an earlier call found twins, the env that T1 gave them tells them whatever was done since.
     """
+    if len(containers) == 1:
+        return {}
     model = next((c for c in containers if c.name == DEFAULT_CONTAINER), None)
     if model is None:
         return {}
     marked = before is not None and "T1" in before.rules and _SIZE in model.env
-    equal = [c for c in containers if _like(c, model, marked)]
+    equal = [c for c in containers if _like(c, model, marked=marked)]
     return {c.index: Twin(i, len(equal)) for i, c in enumerate(equal)} if len(equal) > 1 else {}
 
 
-def _like(one: Container, other: Container, marked: bool) -> bool:
-    if marked and one.env.text(_SIZE) != other.env.text(_SIZE):
+def _like(one: Container, other: Container, *, marked: bool) -> bool:
+    if any(one.raw.get(name) != other.raw.get(name) for name in ("image", "resources")):
         return False
-    fields = _MARKED_FIELDS if marked else TWIN_FIELDS
-    return all(one.raw.get(name) == other.raw.get(name) for name in fields)
+    if marked:
+        return one.env.text(_SIZE) == other.env.text(_SIZE)
+    if all(one.raw.get(name) == other.raw.get(name) for name in ("command", "args")):
+        return True
+    (text, wrapped), (other_text, other_wrapped) = _text(one), _text(other)
+    return (wrapped or other_wrapped) and text == other_text
+
+
+def _text(container: Container) -> tuple[str, bool]:
+    """A container's words as Katib joins them, without what it puts behind them, and whether that was there."""
+    lists = [container.raw.get("command"), container.raw.get("args")]
+    words = [word for words in lists if isinstance(words, list) for word in words if isinstance(word, str)]
+    if len(words) != _SHELL_WORDS or words[0] not in ("sh", "bash") or words[1] != "-c":
+        return " ".join(words), False
+    text, tail, _ = words[2].partition(" 1>")
+    return text, bool(tail)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from typer.models import OptionInfo
 
 from webhook import documents, logs, mutate, settings, show
 from webhook.errors import BadReview, RankfixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typer.models import OptionInfo
 
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -178,10 +179,12 @@ def _review(review: documents.Review, name: str, policy: Policy, form: show.Outp
         _complain(f"{name}:{note}")
     try:
         answer = mutate.respond(review.body, policy)
-    except BadReview as exc:
-        _complain(documents.Unreadable(str(exc), review.line).at(name))
+        text = show.render(answer, review.pod, form, name=name)
+    except (BadReview, RecursionError) as exc:
+        problem = str(exc) if isinstance(exc, BadReview) else "is nested too deeply to be shown: try -o review"
+        _complain(documents.Unreadable(problem, review.line).at(name))
         return UNUSABLE
-    _print(show.render(answer, review.pod, form, name=name), form)
+    _print(text, form)
     return _verdict(answer, name, form)
 
 
@@ -223,19 +226,33 @@ def _trace(exc: BaseException) -> str:
     return " < ".join([str(seen["exception"]), *reversed(logs.frames(exc))])
 
 
+def _open_streams() -> None:
+    for name in ("stdout", "stderr"):  # None if the caller closed them, and a socket might get their number
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+
+
+def _drop_output() -> None:
+    # Whoever read it is gone, or the disk is full: the interpreter mustn't try once more at its end
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; nothing but a code gets out of here."""
+    _open_streams()
     try:
         code = app(args=None if argv is None else list(argv), prog_name="rankfix", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # `| head` went away: the interpreter mustn't complain at its end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as exc:
+        _drop_output()
+        _complain(f"{exc.filename or 'output'}: {(exc.strerror or 'failed').lower()}")
+        return UNUSABLE
     except RankfixError as exc:
         _complain(str(exc))
         return UNUSABLE

@@ -55,12 +55,12 @@ def rendezvous(case: Case) -> Iterator[tuple[str, str]]:
 
 def master(case: Case) -> Wanted:
     """MASTER_ADDR and MASTER_PORT of a job without Master, where a mode asks for a contract: its first Worker."""
-    env, job = case.container.env, case.pod.job
+    env, job = case.container.env, case.order.pod.job
     if (
-        case.mode is Mode.AUTO
+        case.order.mode is Mode.AUTO
         or not job
         or case.facts.master
-        or ("MASTER_ADDR" in env and not own_master(case.pod, env))
+        or ("MASTER_ADDR" in env and not own_master(case.order.pod, env))
     ):
         return []
     return [("MASTER_ADDR", f"{job}-worker-0"), ("MASTER_PORT", port(case.container))]

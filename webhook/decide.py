@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from webhook import advice, contracts, facts, launch, notes, say
-from webhook.case import Case, twins
+from webhook.case import Case, Order, twins
 from webhook.errors import Refused
 from webhook.launch import Launch, LaunchClass
 from webhook.pod import DEFAULT_CONTAINER, Container, Pod, is_ours
@@ -20,7 +20,7 @@ from webhook.summary import nothing_managed, sum_up
 if TYPE_CHECKING:
     from webhook.edits import Edit
     from webhook.facts import Trouble
-    from webhook.notes import Asked, Earlier
+    from webhook.notes import Asked
     from webhook.rules import Rule
 
 __all__ = ["Decision", "Judged", "Mode", "Policy", "Reason", "Status", "decide"]
@@ -30,17 +30,6 @@ Classify = Callable[[Mapping[str, Any]], Launch]
 _RULES_OF = {mode: tuple(rule for rule in RULES if mode in rule.modes) for mode in Mode}
 _CONTRACTS = frozenset({"C1", "C2", "T1"})
 _CONTRACT_MODES = (Mode.PROCESS, Mode.NODE, Mode.TORCHRUN)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What is asked of this pod: its annotations, the mode that follows, and whether the pod itself names that mode."""
-
-    pod: Pod
-    policy: Policy
-    asked: Asked
-    mode: Mode
-    explicit: bool
 
 
 def decide(pod: Pod, policy: Policy, *, classify: Classify = launch.classify) -> Decision:
@@ -56,8 +45,7 @@ def decide(pod: Pod, policy: Policy, *, classify: Classify = launch.classify) ->
         lenient = lenient and mode is None
         if (mode or policy.default_mode) is Mode.OFF:
             return Decision(Reason.OFF)
-        order = _Order(pod, policy, notes.asked(pod), mode or policy.default_mode, mode is not None)
-        return _decide(order, classify)
+        return _decide(pod, policy, mode, classify)
     except Refused as problem:
         return _not_denied(str(problem)) if lenient else _denied(str(problem), pod)
 
@@ -71,28 +59,29 @@ def _not_denied(problem: str) -> Decision:
     return nothing_managed(Reason.AUDIT, say.not_denied(problem))
 
 
-def _decide(order: _Order, classify: Classify) -> Decision:
-    named = order.asked.containers
-    managed = [c for c in order.pod.containers if c.managed and (named is None or c.name in named)]
+def _decide(pod: Pod, policy: Policy, mode: Mode | None, classify: Classify) -> Decision:
+    asked = notes.asked(pod)
+    named = asked.containers
+    managed = [c for c in pod.containers if c.managed and (named is None or c.name in named)]
     if not managed:
-        return _nothing_managed(order, classify)
-    main = next((c for c in managed if c.name == DEFAULT_CONTAINER), managed[0])
-    earlier = notes.earlier(order.pod)
-    before = facts.believed(earlier, main.env)
-    cases = _cases(order, managed, main, before, classify)
-    place = managed.index(main)
-    if order.explicit and order.mode in _CONTRACT_MODES:
-        _must_be_obeyable(cases[place], cases)
-    judged = tuple(_judge(case, before) for case in cases)
-    kept = earlier if earlier.changed and (before is not None or notes.RANKS not in order.pod.annotations) else None
-    return sum_up(judged, judged[place], kept, audit=order.mode is Mode.AUDIT)
+        return _nothing_managed(pod, asked, classify)
+    place = next((place for place, c in enumerate(managed) if c.name == DEFAULT_CONTAINER), 0)
+    earlier = notes.earlier(pod)
+    before = facts.believed(earlier, managed[place].env)
+    again = before is not None or earlier.status in (Status.UNCHANGED, Status.WOULD_CHANGE)
+    wanted = mode or policy.default_mode
+    in_force = Mode.AUTO if wanted is Mode.AUDIT else wanted
+    order = Order(pod, policy, asked, in_force, explicit=mode is not None, before=before, again=again)
+    judged = tuple(_judge(case) for case in _cases(order, managed, place, classify))
+    kept = earlier if earlier.changed and (before is not None or notes.RANKS not in pod.annotations) else None
+    return sum_up(judged, judged[place], kept, audit=wanted is Mode.AUDIT)
 
 
-def _nothing_managed(order: _Order, classify: Classify) -> Decision:
+def _nothing_managed(pod: Pod, asked: Asked, classify: Classify) -> Decision:
     """No container has the operator's env: an operator before 1.7 made it for a job without a Master."""
-    if order.explicit and order.mode in _CONTRACT_MODES:
-        raise Refused(_not_here(order.mode, "the operator tells its containers neither a rank nor the number of pods"))
-    first = order.pod.first() if order.asked.containers is None else None
+    if asked.mode in _CONTRACT_MODES:
+        raise Refused(_not_here(asked.mode, "the operator tells its containers neither a rank nor the number of pods"))
+    first = pod.first() if asked.containers is None else None
     if first is not None and classify(first.raw).cls in (LaunchClass.PYTHON, LaunchClass.ENTRYPOINT):
         return nothing_managed(Reason.NO_RANK_ENV, say.no_rank_env(obeyable=False))
     return nothing_managed(Reason.NO_RANK_ENV)
@@ -103,34 +92,35 @@ def _not_here(mode: Mode, problem: str) -> str:
     return f"{was}: {problem}; allowed here: auto, audit, off"
 
 
-def _cases(
-    order: _Order, managed: list[Container], main: Container, before: Earlier | None, classify: Classify
-) -> list[Case]:
+def _cases(order: Order, managed: list[Container], place: int, classify: Classify) -> list[Case]:
+    """The cases of the managed containers; the main one's is number `place`.
+
+    Raises:
+        Refused: an annotation asks for what this pod hasn't got.
+    """
+    main = managed[place]
     gpus = facts.gpu_limit(main)
     if order.asked.gpu and gpus is None:
         problem = "the container has no limit that is a whole number of one kind of GPU"
         raise Refused(f'annotation {notes.NPROC} is "gpu", but {problem}; allowed here: a number from 1 to 9999')
-    equal = twins(managed, before)
+    equal = twins(managed, order.before)
     cases = [
         Case(
-            pod=order.pod,
+            order=order,
             container=container,
-            facts=facts.read(order.pod, container, order.asked, before, gpus),
+            facts=facts.read(order.pod, container, order.asked, order.before, gpus),
             launch=classify(container.raw),
-            policy=order.policy,
-            asked=order.asked,
-            mode=Mode.AUTO if order.mode is Mode.AUDIT else order.mode,
-            explicit=order.explicit,
             equals=equal.get(container.index),
-            gpus=facts.gpu_limit(container),
-            chosen=container is main
-            or order.asked.containers is not None
-            or (main.index in equal and container.index in equal),
+            gpus=gpus if container is main else facts.gpu_limit(container),
+            chosen=container is main or order.asked.containers is not None or container.index in equal,
         )
         for container in managed
     ]
-    if order.mode is Mode.TORCHRUN and not order.explicit and not all(_takes_torchrun(c) for c in cases if c.chosen):
-        return [replace(case, mode=Mode.AUTO) for case in cases]  # what a default doesn't fit goes by auto
+    if order.explicit:
+        _must_be_obeyable(cases[place], cases)
+    elif order.mode is Mode.TORCHRUN and not all(_takes_torchrun(case) for case in cases if case.chosen):
+        auto = replace(order, mode=Mode.AUTO)  # what a server's default doesn't fit goes by `auto`
+        return [replace(case, order=auto) for case in cases]
     return cases
 
 
@@ -145,18 +135,16 @@ def _must_be_obeyable(main: Case, cases: list[Case]) -> None:
     Raises:
         Refused: ranks aren't known before the pods run, or mode `torchrun` finds no python script to put itself before.
     """
-    hard = main.facts.hard
-    if hard is not None and (hard.reason is Reason.ELASTIC or main.facts.pods is None):
-        raise Refused(_not_here(main.mode, hard.text))
-    for case in cases if main.mode is Mode.TORCHRUN else ():
+    mode, hard = main.order.mode, main.facts.hard
+    if mode in _CONTRACT_MODES and hard is not None and (hard.reason is Reason.ELASTIC or main.facts.pods is None):
+        raise Refused(_not_here(mode, hard.text))
+    for case in cases if mode is Mode.TORCHRUN else ():
         if case.chosen and not _takes_torchrun(case):
             name, cls = say.line(case.container.name, 63), case.launch.cls
-            raise Refused(
-                _not_here(main.mode, f"container {name} doesn't start a python script or module (class {cls})")
-            )
+            raise Refused(_not_here(mode, f"container {name} doesn't start a python script or module (class {cls})"))
 
 
-def _judge(case: Case, before: Earlier | None) -> Judged:
+def _judge(case: Case) -> Judged:
     trouble = case.trouble
     edits: list[Edit] = []
     applied: list[str] = []
@@ -170,23 +158,23 @@ def _judge(case: Case, before: Earlier | None) -> Judged:
             applied.append(rule.id)
             group = rule.group or group
     rules = tuple(applied)
-    reason = trouble.reason if trouble is not None else _reason(case, before, rules, edits)
+    reason = trouble.reason if trouble is not None else _reason(case, rules, edits)
     return Judged(case, rules, tuple(edits), reason, trouble)
 
 
 def _allowed(case: Case, trouble: Trouble | None) -> tuple[Rule, ...]:
     """The rules that mode, trouble and the command's text leave."""
-    rules = _RULES_OF[case.mode]
+    rules = _RULES_OF[case.order.mode]
     if trouble is not None:
         rules = tuple(rule for rule in rules if trouble.reason in rule.despite)
-    if case.mode is Mode.AUTO and case.launch.unsets:
+    if case.order.mode is Mode.AUTO and case.launch.unsets:
         return ()
-    if case.mode is Mode.AUTO and case.launch.parse_error:
+    if case.order.mode is Mode.AUTO and case.launch.parse_error:
         rules = tuple(rule for rule in rules if rule.unparsed)
     return rules
 
 
-def _reason(case: Case, before: Earlier | None, rules: tuple[str, ...], edits: list[Edit]) -> Reason:
-    if not _CONTRACTS.intersection(rules) and advice.is_unclear(case, before):
+def _reason(case: Case, rules: tuple[str, ...], edits: list[Edit]) -> Reason:
+    if not _CONTRACTS.intersection(rules) and advice.is_unclear(case):
         return Reason.UNCLEAR_LAUNCH
     return Reason.PATCHED if edits else Reason.ALREADY_RIGHT

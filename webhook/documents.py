@@ -60,9 +60,16 @@ def read(data: bytes, *, wrap: Callable[[Any], Any], prefer_yaml: bool = False) 
         if isinstance(document, Unreadable):
             yield document
         else:
-            yield from _reviews(document, wrap)
+            yield from _guarded(document, wrap)
     if not found:
         yield Unreadable("is empty: give an AdmissionReview or a Pod")
+
+
+def _guarded(document: yamltext.Document, wrap: Callable[[Any], Any]) -> Iterator[Review | Unreadable]:
+    try:
+        yield from _reviews(document, wrap)
+    except RecursionError:  # what could just be read may be too deep to be written
+        yield Unreadable("is nested too deeply", document.line)
 
 
 def _documents(text: str, *, prefer_yaml: bool) -> Iterator[yamltext.Document | Unreadable]:

@@ -17,13 +17,13 @@ class RankfixError(Exception):
     """Something that a person can put right; the text says what, and how."""
 
 
-class BadReview(RankfixError):  # noqa: N818 - names the review, not an error of ours
+class BadReview(RankfixError):
     """The body is no AdmissionReview whose version and uid can be read, so no answer could name them."""
 
 
-class BadPatch(RankfixError):  # noqa: N818 - names the patch
+class BadPatch(RankfixError):
     """An operation of a JSON Patch points at nothing."""
 
 
-class Refused(RankfixError):  # noqa: N818 - says what happens to the pod
+class Refused(RankfixError):
     """An annotation of ours that can't be obeyed; the text names it, its value and what is allowed, but not the job."""

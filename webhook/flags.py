@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.programs import NODE_COUNT, NODE_RANK, Launcher
 from webhook.shell.values import Literal, Opaque, Span, Text, drop, head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 class Flag(NamedTuple):
@@ -20,7 +22,9 @@ class Flag(NamedTuple):
 
 
 def normal(name: str) -> str:
-    """A flag's name with nothing that people write in different ways: `--Num-Nodes`, `+trainer.num_nodes` -> `num_nodes`."""
+    """A flag's name with nothing that people write in different ways: `--Num-Nodes`, `+trainer.num_nodes` ->
+    `num_nodes`.
+    """
     return name.lstrip("-+").rpartition(".")[2].replace("-", "_").lower()
 
 
@@ -33,8 +37,11 @@ def topology(name: str) -> str:
 def topology_flags(words: Sequence[Text]) -> Iterator[Flag]:
     """Every topology flag among words: `--flag=value`, `--flag value`, `key=value`, `a.b.key=value`."""
     for at, word in enumerate(words):
-        name, sign, _ = head(word).partition("=")
-        if not name or not topology(name):
+        start = head(word)
+        if not start.startswith("-") and "=" not in start:
+            continue
+        name, sign, _ = start.partition("=")
+        if not topology(name):
             continue
         if sign:
             yield Flag(name, drop(word, len(name) + 1), at, at)

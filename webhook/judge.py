@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from webhook import programs
-from webhook.flags import Flag, LauncherFlags, normal, topology, topology_flags, written
-from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, LauncherStart
+from webhook import launchers, programs
+from webhook.flags import topology, topology_flags
+from webhook.launched import Fed, Insertion, Launch, LaunchClass, LauncherStart
 from webhook.shell.command import Command, Effect, Where
-from webhook.shell.expand import Environment
 from webhook.shell.run import named_pair
 from webhook.shell.values import NOTHING, PAIR, Span, Text
 from webhook.starts import Kind, Start, is_endless, read
 
-_DYNAMIC = ("c10d", "etcd", "etcd-v2")
-# Without a shell nobody expands these; what their authors mean is plain.
-_UNEXPANDED = ("$KUBERNETES_SERVICE_HOST", "${KUBERNETES_SERVICE_HOST}")
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from webhook.flags import LauncherFlags
+    from webhook.shell.expand import Environment
+
 _KNOWN = (Kind.LAUNCHER, Kind.OWN_LAUNCHER, Kind.PYTHON)
-_CLASSES = {Kind.LAUNCHER: LaunchClass.LAUNCHER, Kind.OWN_LAUNCHER: LaunchClass.OWN_LAUNCHER, Kind.PYTHON: LaunchClass.PYTHON}
+_CLASSES = {
+    Kind.LAUNCHER: LaunchClass.LAUNCHER,
+    Kind.OWN_LAUNCHER: LaunchClass.OWN_LAUNCHER,
+    Kind.PYTHON: LaunchClass.PYTHON,
+}
 
 
 class Judge:
@@ -33,10 +39,9 @@ class Judge:
         self._opaque = False
         self._unsets = False
         self._counted = False  # some flag or name gives a node count
-        for name in sorted(programs.NODE_COUNT_NAMES | programs.NODE_RANK_NAMES):
-            for spelled in (name.upper(), name):
-                if spelled in env and not spelled.upper().startswith("PET_"):
-                    self.assigned(spelled, (env[spelled],))
+        for name in sorted(env.among(programs.TEMPLATE_NAMES)):
+            value = env.given(name)
+            self.assigned(name, (value,) if value is not None else ())
 
     # -- what the evaluator tells
 
@@ -75,8 +80,8 @@ class Judge:
         self._environment(start, command)
         self._words(command)
         self._starts.append((start, command))
-        if start.kind is Kind.LAUNCHER:
-            self._launcher(start, command)
+        if start.flags is not None:
+            self._launcher(start.name, start.flags, command)
         self._opaque |= start.kind is Kind.OPAQUE
         return Effect(starts=start.kind in _KNOWN, unread=start.kind is Kind.UNKNOWN)
 
@@ -140,42 +145,24 @@ class Judge:
         for text in texts:
             self._reads[text.span] = None
 
-    def _launcher(self, start: Start, command: Command) -> None:
-        assert start.flags is not None
-        found = LauncherStart(
-            start.name,
-            _flag(start.flags, programs.NODE_COUNT),
-            _flag(start.flags, programs.NODE_RANK),
-            _flag(start.flags, ("nproc_per_node", "nproc_per_machine")),
-            _flag(start.flags, ("master_addr", "main_process_ip")),
-            self._is_dynamic(start.flags),
-            any(name.startswith("rdzv") for name in start.flags.flags),
-            "standalone" in start.flags.flags,
-        )
-        site = command.argv[0].span or start.name
+    def _launcher(self, name: str, flags: LauncherFlags, command: Command) -> None:
+        found = launchers.launcher_start(name, flags, self._env.get("PET_RDZV_BACKEND"))
+        site = command.argv[0].span or name
         old = self._launchers.get(site)
-        self._launchers[site] = found if old is None else _merged(old, found)
-
-    def _is_dynamic(self, flags: LauncherFlags) -> bool:
-        backend = flags.flags.get("rdzv_backend")
-        name = backend.value if backend is not None else self._env.get("PET_RDZV_BACKEND")
-        if name is not None and name.literal in _DYNAMIC:
-            return True
-        count = next((flags.flags[k].value for k in sorted(programs.NODE_COUNT) if k in flags.flags), None)
-        return count is not None and any(":" in (getattr(part, "text", "") or "") for part in count.parts)
+        self._launchers[site] = found if old is None else launchers.merged(old, found)
 
     # -- the judgement
 
     def launch(self, *, unread: Sequence[object], broken: bool) -> Launch:
         """All that was found, as one judgement."""
-        launchers = tuple(self._launchers.values())
+        found = tuple(self._launchers.values())
         kinds = [start.kind for start, _ in self._starts]
-        cls = self._cls(launchers, kinds, bool(unread))
+        cls = self._cls(found, kinds, bool(unread))
         weak = cls not in (LaunchClass.LAUNCHER_ENV, LaunchClass.READS_RANK)
         return Launch(
             cls,
             fed=tuple(self._fed),
-            launchers=launchers,
+            launchers=found,
             only_launchers=bool(kinds) and all(kind is Kind.LAUNCHER for kind in kinds),
             wrap=self._wrap(),
             multiprocessing_distributed=any(
@@ -183,14 +170,14 @@ class Judge:
             ),
             unread_file=bool(unread),
             node_count_in_sight=self._counted,
-            deepspeed=any(start.name == "deepspeed" and not _has_hostfile(start) for start, _ in self._starts),
-            literal_rank=any(_literal_rank(start) for start, _ in self._starts),
+            deepspeed=any(start.name == "deepspeed" and not launchers.has_hostfile(start) for start, _ in self._starts),
+            literal_rank=any(launchers.literal_rank(start) for start, _ in self._starts),
             parse_error=broken,
             unsets=self._unsets and weak,
             evidence=self._evidence(cls),
         )
 
-    def _cls(self, launchers: Sequence[LauncherStart], kinds: Sequence[Kind], unread: bool) -> LaunchClass:
+    def _cls(self, found: Sequence[LauncherStart], kinds: Sequence[Kind], unread: bool) -> LaunchClass:
         if self._fed:
             return LaunchClass.LAUNCHER_ENV
         if self._reads:
@@ -198,7 +185,7 @@ class Judge:
         known = [_CLASSES[kind] for kind in kinds if kind in _CLASSES]
         if unread or self._opaque or not known:
             return LaunchClass.HIDDEN
-        if any(_is_number(launcher.node_rank) for launcher in launchers):
+        if any(launchers.is_number(launcher.node_rank) for launcher in found):
             return LaunchClass.LAUNCHER_FIXED
         return min(known, key=list(LaunchClass).index)
 
@@ -217,7 +204,9 @@ class Judge:
         """Whether a word is a whole item of command or args: then the program is one too."""
         spans = [text.span for text in command.argv[:at]]
         target = command.argv[at].span
-        return all(s is not None and target is not None and (s.field, s.index) != (target.field, target.index) for s in spans)
+        return all(
+            s is not None and target is not None and (s.field, s.index) != (target.field, target.index) for s in spans
+        )
 
     def _evidence(self, cls: LaunchClass) -> tuple[Span, ...]:
         if cls is LaunchClass.LAUNCHER_ENV:
@@ -253,65 +242,3 @@ def _in_place(start: Start) -> bool:
     if start.name not in ("sed", "yq", "awk", "gawk", "perl"):
         return False
     return any((text.literal or "").startswith(("-i", "--in-place", "--inplace")) for text in start.words)
-
-
-def _flag(flags: LauncherFlags, names: Iterable[str]) -> FlagValue | None:
-    """The value of the last of these flags."""
-    found: list[Flag] = sorted((flags.flags[name] for name in names if name in flags.flags), key=lambda flag: flag.first)
-    if not found:
-        return None
-    value = found[-1].value
-    if value is None:
-        return FlagValue(None, NOTHING, None)
-    literal = written(value)
-    ref = value.ref
-    if literal is not None and literal[0] in _UNEXPANDED:
-        return FlagValue(None, frozenset({"KUBERNETES_SERVICE_HOST"}), literal[1])
-    if literal is not None:
-        return FlagValue(literal[0], NOTHING, literal[1])
-    return FlagValue(None, NOTHING if ref is None else frozenset({ref.name}), None if ref is None else ref.span)
-
-
-def _is_number(flag: FlagValue | None) -> bool:
-    """Whether a flag's value is a plain number that is written out."""
-    text = flag.literal if flag is not None else None
-    return text is not None and text.isascii() and text.isdigit()
-
-
-def _merged(one: LauncherStart, other: LauncherStart) -> LauncherStart:
-    """Two forms of the same start: a flag is known only where both agree."""
-    return LauncherStart(
-        one.program,
-        _agreed(one.node_count, other.node_count),
-        _agreed(one.node_rank, other.node_rank),
-        _agreed(one.nproc, other.nproc),
-        _agreed(one.master_addr, other.master_addr),
-        one.dynamic or other.dynamic,
-        one.rdzv or other.rdzv,
-        one.standalone or other.standalone,
-    )
-
-
-def _agreed(one: FlagValue | None, other: FlagValue | None) -> FlagValue | None:
-    if one == other:
-        return one
-    feeds = (one.feeds if one else NOTHING) | (other.feeds if other else NOTHING)
-    return FlagValue(None, feeds, None)
-
-
-def _has_hostfile(start: Start) -> bool:
-    return any((text.literal or "").startswith(("--hostfile", "-H")) for text in start.words)
-
-
-def _literal_rank(start: Start) -> bool:
-    """Whether a literal `--rank R` stands among the words of a launcher's script."""
-    if start.flags is None:
-        return False
-    words = start.words[start.flags.script :]
-    for at, word in enumerate(words):
-        name, sign, value = (word.literal or "").partition("=")
-        if name.startswith("-") and normal(name) == "rank":
-            text = value if sign else (words[at + 1].literal or "" if at + 1 < len(words) else "")
-            if text.isascii() and text.isdigit():
-                return True
-    return False

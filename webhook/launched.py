@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from webhook.shell.values import Span
+if TYPE_CHECKING:
+    from webhook.shell.values import Span
 
 
 class LaunchClass(StrEnum):
@@ -37,7 +39,9 @@ class FlagValue:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """A topology flag or name fed by the operator's pair: `what` is `node_rank` or `node_count`, `source` RANK or WORLD_SIZE."""
+    """A topology flag or name fed by the operator's pair: `what` is `node_rank` or `node_count`, `source` RANK or
+    WORLD_SIZE.
+    """
 
     what: str
     name: str
@@ -61,7 +65,9 @@ class LauncherStart:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Where mode `torchrun` puts the launcher: before list item `index`, or at character `offset` of that item's shell text."""
+    """Where mode `torchrun` puts the launcher: before list item `index`, or at character `offset` of that item's shell
+    text.
+    """
 
     field: str
     index: int

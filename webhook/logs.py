@@ -6,11 +6,14 @@ An exception's message may quote the value that broke the code, so only its type
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
+
+from webhook import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -45,7 +48,7 @@ def make(stream: TextIO, level: str = "info") -> FilteringBoundLogger:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             _hide_message,
-            structlog.processors.JSONRenderer(),
+            _render,
         ],
         context_class=dict,
         cache_logger_on_first_use=True,
@@ -61,6 +64,14 @@ def describe(exc: BaseException) -> dict[str, object]:
 def frames(exc: BaseException) -> list[str]:
     """`file:line function` of each frame that the exception went through, outermost first."""
     return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(exc.__traceback__)]
+
+
+def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    event = {**{key: event[key] for key in ("time", "level", "event")}, **event}  # so that people can read it too
+    try:
+        return wire.encode(event).decode()
+    except TypeError:  # something that isn't JSON: its type will do, and the line isn't lost
+        return json.dumps(event, default=lambda value: type(value).__qualname__)
 
 
 def _hide_message(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -81,7 +92,8 @@ class _Forward(logging.Handler):
         """Log the record as an event called `server`."""
         exc = record.exc_info[1] if record.exc_info else None
         detail = describe(exc) if exc else {}
-        self._log.log(record.levelno, "server", logger=record.name, message=record.getMessage().strip(), **detail)
+        level = record.levelno if record.levelno > logging.INFO else logging.DEBUG  # uvicorn tells its story at INFO
+        self._log.log(level, "server", logger=record.name, message=record.getMessage().strip(), **detail)
 
 
 @contextlib.contextmanager

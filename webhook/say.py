@@ -63,7 +63,7 @@ def would_change(rules: Iterable[str], names: Iterable[str]) -> str:
 
 def unclear_launch(container: str) -> str:
     """The pair is half node, half process, and nothing tells which half the command wants."""
-    problem = "can't see how it starts training; RANK and WORLD_SIZE stay half node, half process"
+    problem = "can't see how training starts; RANK/WORLD_SIZE stay half node, half process"
     return _in(container, f"{problem}: set rankfix/mode (process, node, off) on the replica template")
 
 
@@ -109,4 +109,4 @@ def gpus(container: str, limit: int, processes: int) -> str:
 
 
 def _in(container: str, finding: str) -> str:
-    return f"rankfix: container {line(container, 40)}: {finding}"
+    return f"rankfix: container {line(container, 30)}: {finding}"

@@ -129,7 +129,8 @@ class _Source(PydanticBaseSettingsSource):
         return self.layer.values.get(field_name), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        return dict(self.layer.values)
+        fields = self.settings_cls.model_fields
+        return {name: self.get_field_value(fields[name], name)[0] for name in self.layer.values}
 
 
 def load(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from webhook import programs
 from webhook.flags import LauncherFlags, launcher_flags
-from webhook.programs import Launcher
 from webhook.shell.run import SHELLS
 from webhook.shell.values import Text, head
 from webhook.shell.wrappers import program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webhook.programs import Launcher
 
 
 class Kind(Enum):
@@ -28,7 +32,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Start:
     """One command read as a start. `words` are those after the program; `flags` a launcher's own; `target` the index in
-    the command's argv of what an interpreter runs (or of its `-m`), -1 where that isn't a script or module."""
+    the command's argv of what an interpreter runs (or of its `-m`), -1 where that isn't a script or module.
+    """
 
     kind: Kind
     name: str
@@ -93,25 +98,28 @@ def _interpreter(name: str, argv: Sequence[Text], *, has_input: bool) -> Start:
         word = argv[at].literal or head(argv[at])
         if not word.startswith("-") or word == "-":
             break
+        at += 1
         if word == "--":
-            at += 1
             break
         if word in ("-V", "-VV", "-h", "--version", "--help", "-?"):
             return Start(Kind.SETUP, name)
-        for i, letter in enumerate(word[1:], 1):
-            if letter == "m":
-                return _module(name, argv, at, word[i + 1 :])
-            if letter == "c":
-                return Start(Kind.PYTHON, name, tuple(argv[1:]))
-            if letter in programs.INTERPRETER_VALUED:
-                at += i + 1 == len(word)
-                break
-            if letter == "-":
-                break
-        at += 1
+        letter, rest = ("", "") if word.startswith("--") else _telling(word[1:])
+        if letter == "m":
+            return _module(name, argv, at - 1, rest)
+        if letter == "c":
+            return Start(Kind.PYTHON, name, tuple(argv[1:]))
+        at += bool(letter) and not rest
     if at >= len(argv):
         return Start(Kind.PYTHON if has_input else Kind.SETUP, name, tuple(argv[1:]))
     return _script(name, argv, at)
+
+
+def _telling(letters: str) -> tuple[str, str]:
+    """The first of an option's letters that takes a value (`-uW error`), and what follows it."""
+    for at, letter in enumerate(letters):
+        if letter in programs.INTERPRETER_TELLING:
+            return letter, letters[at + 1 :]
+    return "", ""
 
 
 def _module(name: str, argv: Sequence[Text], at: int, glued: str) -> Start:
@@ -136,7 +144,11 @@ def _script(name: str, argv: Sequence[Text], at: int) -> Start:
     following = (words[0].literal or "") if words else ""
     if script in programs.SETUP_SCRIPTS:
         return Start(Kind.SETUP, script, words)
-    if script in programs.LAUNCHERS or (script, following) in programs.LAUNCHER_COMMANDS or script in programs.OWN_LAUNCHERS:
+    if (
+        script in programs.LAUNCHERS
+        or (script, following) in programs.LAUNCHER_COMMANDS
+        or script in programs.OWN_LAUNCHERS
+    ):
         return read(argv[at:], has_input=False)  # `python $(which torchrun) ...`
     if script in programs.DEEPSPEED:
         return Start(Kind.UNKNOWN, "deepspeed", words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -251,7 +251,7 @@ def test_warned_pods_are_worth_a_line() -> None:
     assert [event["warnings"] for event in made.events()] == [1]
 
 
-class Broken(Exception):  # noqa: N818 - stands for any class
+class Broken(Exception):
     """A fault whose text quotes a value of the pod."""
 
 
@@ -284,6 +284,17 @@ def test_a_fault_of_ours_allows_the_pod(respond: Any) -> None:
     assert CANARY not in made.log.getvalue() + reply.body.decode()
 
 
+def test_a_fault_in_the_book_keeping() -> None:
+    """An answer that is there goes out, whatever becomes of its metrics; the fault is counted."""
+    made = edge(
+        respond=lambda data, policy: replace(mutate.respond(data, policy), rules=cast("tuple[str, ...]", (3, {})))
+    )
+    reply = post(made, body())
+    assert patch_of(reply.json)
+    assert made.metric("rankfix_bugs_total") == 1
+    assert made.events()[-1]["exception"] == "TypeError"
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_fault_of_ours_denies_where_that_is_wished(version: str) -> None:
     """on-bug=deny: the same with allowed false and a message that says whose fault it is."""
@@ -305,11 +316,17 @@ def test_a_fault_on_what_cannot_be_answered(data: bytes) -> None:
     assert made.metric('rankfix_refused_total{cause="bug"}') == 1
 
 
+@pytest.fixture(scope="module", name="fuzzed")
+def _fuzzed() -> Edge:
+    """One app for all examples of the property tests: making it takes longer than asking it."""
+    return edge(level="error")
+
+
 @given(st.binary(max_size=400))
-@settings(max_examples=200, deadline=None)
-def test_any_bytes(data: bytes) -> None:
+@settings(max_examples=100, deadline=None)
+def test_any_bytes(fuzzed: Edge, data: bytes) -> None:
     """Contract 9.5: an AdmissionReview or 400."""
-    assert post(edge(), data).status == 400
+    assert post(fuzzed, data).status == 400
 
 
 JSON_VALUES = st.recursive(
@@ -327,28 +344,27 @@ SPOTS: list[tuple[str, ...]] = [
 
 
 @given(st.sampled_from(SPOTS), JSON_VALUES)
-@settings(max_examples=400, deadline=None)
-def test_any_json_in_any_place(spot: tuple[str, ...], value: object) -> None:
+@settings(max_examples=250, deadline=None)
+def test_any_json_in_any_place(fuzzed: Edge, spot: tuple[str, ...], value: object) -> None:
     """Contract 9.5: whatever stands where, it's an answer with the uid or 400, and never a fault of ours."""
     document = review()
     inner = document
     for key in spot[:-1]:
         inner = inner[key]
     inner[spot[-1]] = value
-    made = edge()
-    reply = post(made, json.dumps(document).encode())
+    reply = post(fuzzed, json.dumps(document).encode())
     assert reply.status in (200, 400)
     if reply.status == 200:
         assert reply.json["response"]["uid"] == document["request"]["uid"]
-    assert made.metric("rankfix_bugs_total") == 0
+    assert fuzzed.metric("rankfix_bugs_total") == 0
 
 
 @given(st.integers(0, len(SMALL)), st.binary(max_size=4))
-@settings(max_examples=200, deadline=None)
-def test_reviews_cut_and_dirtied(at: int, dirt: bytes) -> None:
+@settings(max_examples=100, deadline=None)
+def test_reviews_cut_and_dirtied(fuzzed: Edge, at: int, dirt: bytes) -> None:
     """A review cut off anywhere, or with bytes put into it, is answered or refused."""
-    assert post(edge(), SMALL[:at]).status == (200 if at == len(SMALL) else 400)
-    assert post(edge(), SMALL[:at] + dirt + SMALL[at:]).status in (200, 400)
+    assert post(fuzzed, SMALL[:at]).status == (200 if at == len(SMALL) else 400)
+    assert post(fuzzed, SMALL[:at] + dirt + SMALL[at:]).status in (200, 400)
 
 
 def secretive(made: Edge) -> list[bytes]:
@@ -374,12 +390,12 @@ def test_no_secret_gets_out(respond: Any) -> None:
 
 
 def test_no_label_that_users_make_up() -> None:
-    """Bug 48: ten thousand different pods, namespaces and jobs make no more series than a few."""
+    """Bug 48: different pods, namespaces and jobs make no more series than a few."""
     made = edge(level="error")
-    for number in range(300):
+    for number in range(100):
         post(made, body(pod(name=f"p{number}"), namespace=f"n{number}", uid=f"u{number}"))
     few = len(made.metrics.render().splitlines())
-    for number in range(1000):
+    for number in range(500):
         post(made, body(pod(name=f"q{number}"), namespace=f"m{number}", uid=f"v{number}"))
     assert len(made.metrics.render().splitlines()) == few
 

@@ -10,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
@@ -24,7 +25,6 @@ from webhook.settings import Settings, dashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -158,6 +158,15 @@ def test_server_settings_on_the_command_line(run: Run, file: Any, flags: list[st
     obj["spec"]["containers"][0]["command"] = ["bash", "/workspace/run.sh"]
     _, out, _ = run("mutate", *flags, "-o", "patch", file(obj))
     assert ('"name":"RANK"' in out) == bool(rules)
+
+
+@pytest.mark.parametrize("depth", [100, 200, 400, 700, 980])
+def test_deep_nesting(run: Run, file: Any, depth: int) -> None:
+    """Each form says that it's too deep, or shows it; none breaks."""
+    path = file(json.dumps(pod(annotations={"a": "@"})).replace('"@"', "[" * depth + "]" * depth))
+    for form in show.Output:
+        code, _, err = run("mutate", "-o", form, path)
+        assert code == 0 or (code == 2 and "nested too deeply" in err)
 
 
 def test_stdin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +350,19 @@ def test_a_reader_that_goes_away(file: Any) -> None:
     ran = subprocess.run(["/bin/sh", "-c", command], cwd=REPO, capture_output=True, check=False, timeout=60)
     assert ran.stderr == b""
     assert ran.stdout.count(b"\n") == 1
+
+
+def test_a_full_disk(file: Any) -> None:
+    """One line and code 2, no traceback at the end."""
+    with Path("/dev/full").open("wb") as full:
+        ran = spawn("mutate", "-o", "review", file(body()), stdout=full, stderr=subprocess.PIPE)
+    assert (ran.returncode, ran.stderr) == (2, b"rankfix: output: no space left on device\n")
+
+
+def test_closed_streams(file: Any) -> None:
+    """A caller that closed stdout and stderr gets its exit code all the same."""
+    command = f"exec {sys.executable} -m webhook mutate {file(body(typo()))} >&- 2>&-"
+    assert subprocess.run(["/bin/sh", "-c", command], cwd=REPO, check=False, timeout=60).returncode == 1
 
 
 def test_an_unknown_version(monkeypatch: pytest.MonkeyPatch) -> None:

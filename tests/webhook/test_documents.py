@@ -117,6 +117,17 @@ def test_what_cannot_be_read(data: str | bytes, place: str, said: str) -> None:
     assert "\n" not in line
 
 
+@pytest.mark.parametrize("depth", [150, 300, 900, 950, 980, 985, 990, 995, 1000, 3000])
+def test_deep_nesting(depth: int) -> None:
+    """At no depth is there more to say than that it's too deep."""
+    for text in (
+        '{"kind": "Pod", "x": ' + "[" * depth + "]" * depth + "}",
+        "kind: Pod\nx: " + "[" * depth + "]" * depth,
+    ):
+        (found,) = read(text)
+        assert isinstance(found, Review) or "nest" in found.at("f")
+
+
 def test_an_empty_list_is_an_answer() -> None:
     """What `kubectl get pods -o json` prints of an empty namespace is nothing to complain about."""
     assert read('{"kind": "List", "items": []}') == []
@@ -177,7 +188,7 @@ def test_any_bytes(data: bytes) -> None:
         assert isinstance(item, Review) or "\n" not in item.at("f")
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
     """The same for what decodes."""
     for start in ("", "{", "kind: Pod\na: "):

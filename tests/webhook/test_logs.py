@@ -33,6 +33,14 @@ def test_one_json_object_a_line() -> None:
     assert line["time"].endswith("Z")
 
 
+def test_what_is_no_json_is_its_type() -> None:
+    """A line isn't lost to a value that nobody thought of."""
+    stream = io.StringIO()
+    logs.make(stream).info("x", odd=object(), fine=1)
+    (line,) = lines(stream)
+    assert (line["odd"], line["fine"]) == ("object", 1)
+
+
 @pytest.mark.parametrize(
     ("level", "heard"),
     [
@@ -97,7 +105,7 @@ def test_uvicorn_speaks_json_too() -> None:
     stream = io.StringIO()
     uvicorn = logging.getLogger("uvicorn.error")
     before = (uvicorn.handlers, uvicorn.propagate, uvicorn.level)
-    with logs.forwarded(logs.make(stream)):
+    with logs.forwarded(logs.make(stream, "debug")):
         uvicorn.info("Waiting for %s", "connections")
         uvicorn.debug("too much")
         try:
@@ -107,7 +115,9 @@ def test_uvicorn_speaks_json_too() -> None:
         asyncio.new_event_loop().close()
     uvicorn.info("after")
     first, second = lines(stream)
+    assert list(first)[:3] == ["time", "level", "event"]
     assert (first["event"], first["logger"], first["message"]) == ("server", "uvicorn.error", "Waiting for connections")
+    assert first["level"] == "debug"
     assert (second["level"], second["exception"]) == ("error", "ValueError")
     assert CANARY not in stream.getvalue()
     assert (uvicorn.handlers, uvicorn.propagate, uvicorn.level) == before

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -202,6 +203,18 @@ def test_wire_matrix(running: Running, data: bytes, status: int) -> None:
     assert running.ask("POST", "/mutate", SMALL).status == 200
 
 
+def test_many_at_once(process: Running) -> None:
+    """Sixteen clients on connections of their own: each gets its own answer."""
+
+    def client(number: int) -> set[bool]:
+        with contextlib.closing(process.connect()) as connection:
+            uids = [f"{number}-{call}" for call in range(20)]
+            return {ask(connection, "POST", "/mutate", body(uid=uid)).json["response"]["uid"] == uid for uid in uids}
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set().union(*pool.map(client, range(16))) == {True}
+
+
 def test_pipelined_requests(running: Running) -> None:
     """Two requests in one packet get two answers, in order."""
     one = HEAD + b"Content-Length: %d\r\n\r\n" % len(SMALL) + SMALL
@@ -223,7 +236,8 @@ def test_any_bytes_as_a_body(running: Running, data: bytes) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_as_a_request(running: Running, data: bytes, behind_a_head: bool) -> None:
     """Whatever comes over TLS: no 5xx, nothing that hangs once the client has said its last."""
-    with tls_socket(running, timeout=0.05) as secure:
+    with tls_socket(running) as secure:
+        secure.settimeout(0.05)
         secure.sendall((HEAD if behind_a_head else b"") + data + b"\r\n\r\n")
         got = drain(secure)
     assert b"HTTP/1.1 5" not in got

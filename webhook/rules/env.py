@@ -94,14 +94,13 @@ def init_containers(case: Case) -> Edits | None:
     step that downloads its pod's shard wants, whatever the training process reads.
     Source: the training-operator appends its env to containers only (asked for in kubeflow/trainer #1690).
     """
-    if not case.asked.init_containers or not case.pod.init_containers:
+    if not case.order.asked.init_containers or not case.order.pod.init_containers:
         return None
     rank, pods = str(case.facts.at), str(case.facts.of)
     wanted = [("RANK", rank), ("WORLD_SIZE", pods), ("NODE_RANK", rank), *_copied(case)]
-    # A template's init containers come with the pod. One that appears after ours were served is another webhook's.
-    served = [c for c in case.pod.init_containers if c.env.text("NODE_RANK") == rank and "RANK" in c.env]
-    earlier = "I1" in str(case.pod.annotations.get("rankfix/rules", "")).split(",")
-    meant = served if earlier and served else case.pod.init_containers
+    meant = case.order.pod.init_containers
+    if case.order.again:  # a template's init containers come with the pod: one that appears later is another webhook's
+        meant = tuple(c for c in meant if "NODE_RANK" in c.env and "RANK" in c.env)
     return tuple(edit for container in meant for edit in env_edits(container, wanted))
 
 

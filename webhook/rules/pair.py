@@ -25,7 +25,7 @@ def node_contract(case: Case) -> Edits | None:
     Source: training-operator 1.7 to 1.9 write WORLD_SIZE = P * nprocPerNode beside RANK = k, so `--nnodes=$WORLD_SIZE`
     waits for P * N nodes; pytorch/examples imagenet multiplies both by the GPUs of a node itself.
     """
-    if case.mode is Mode.AUTO and not (_counts_nodes(case) or _spawns_from_node_pair(case)):
+    if case.order.mode is Mode.AUTO and not (_counts_nodes(case) or _spawns_from_node_pair(case)):
         return None
     return env_edits(case.container, contracts.node(case))
 
@@ -70,15 +70,15 @@ def process_contract(case: Case) -> Edits | None:
     Source: torch's env:// reads the pair as a process pair; the operator writes the node's rank beside the processes'
     world size. A launcher's children get their own env, so there it is for whoever looks into the container.
     """
-    if case.mode is Mode.AUTO:
+    if case.order.mode is Mode.AUTO:
         sizes = case.sizes if _reads_process_pair(case) else None
-    elif case.mode is Mode.TORCHRUN:
+    elif case.order.mode is Mode.TORCHRUN:
         sizes = torchrun_sizes(case)
     else:
         sizes = case.sizes or Procs(1, 1)
     if sizes is None:
         return None
-    alone = case.mode is Mode.PROCESS and case.explicit and case.facts.span(sizes)[1] == 1
+    alone = case.order.mode is Mode.PROCESS and case.order.explicit and case.facts.span(sizes)[1] == 1
     return env_edits(case.container, contracts.process(case, sizes, alone=alone))
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.shell import conditions
 from webhook.shell.command import Status
 from webhook.shell.state import State, Variable
 from webhook.shell.values import NOTHING, PAIR, Text, opaque
 
-BUILTINS = frozenset(
-    ". : [ alias bg bind break caller cd compgen complete continue declare dirs disown echo enable exit export false fc fg "
-    "getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift "
-    "shopt source suspend test times trap true type typeset ulimit umask unalias unset wait".split()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from webhook.shell.call import Stdin
+
+_NAMES = (
+    ". : [ alias bg bind break caller cd compgen complete continue declare dirs disown echo enable exit export "
+    "false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray "
+    "readonly return set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset "
+    "wait"
 )
-_PRINTING = frozenset({"echo", "printf"})
+BUILTINS = frozenset(_NAMES.split())
+_DIGITS = 4
 
 
 class Done(NamedTuple):
@@ -27,37 +34,45 @@ class Done(NamedTuple):
     chose: frozenset[str] = NOTHING  # the entries that chose the folder which what follows runs in
 
 
-def run(argv: list[Text], state: State, stdin: tuple[Text | None, frozenset[str] | None]) -> Done:
+def run(argv: list[Text], state: State, stdin: Stdin) -> Done:
     """Run a built-in in a state."""
     name = argv[0].literal or ""
-    if name in ("test", "["):
-        return Done(_tested(argv, state))
-    if name in _PRINTING:
-        return _printed(name, argv, state)
     if name in ("read", "mapfile", "readarray"):
         return _read(argv, state, stdin)
-    if name in ("exit", "return", "break", "continue", "logout"):
-        state.jump = {"logout": "exit"}.get(name, name)
-        return Done(Status(None))
-    if name == "unset":
-        return _unset(argv, state)
-    if name == "let":
-        return _let(argv, state)
-    if name == "set":
-        return _set(argv, state)
-    if name in ("true", ":", "false"):
-        return Done(Status(name != "false"))
-    if name == "shift":
-        count = argv[1].literal if len(argv) > 1 else "1"
-        state.positional = state.positional[int(count) if count and count.isascii() and count.isdigit() and len(count) < 5 else 1 :]
-    if name in ("cd", "pushd"):
-        return Done(Status(None), chose=NOTHING.union(*(text.deps for text in argv[1:])))
-    if name == "type":
-        return Done(Status(None, likely=False))
+    done = _ACTIONS.get(name)
+    return Done(Status(None)) if done is None else done(argv, state)
+
+
+def _truth(argv: list[Text], _: State) -> Done:
+    return Done(Status(argv[0].literal != "false"))
+
+
+def _leave(argv: list[Text], state: State) -> Done:
+    name = argv[0].literal or ""
+    state.jump = "exit" if name == "logout" else name
     return Done(Status(None))
 
 
-def _tested(argv: list[Text], state: State) -> Status:
+def _shift(argv: list[Text], state: State) -> Done:
+    count = argv[1].literal if len(argv) > 1 else None
+    state.positional = state.positional[number(count) if count is not None else 1 :]
+    return Done(Status(None))
+
+
+def number(text: str) -> int:
+    """A small count as the shell reads it; 1 where it isn't one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 1
+
+
+def _move(argv: list[Text], _: State) -> Done:
+    return Done(Status(None), chose=NOTHING.union(*(text.deps for text in argv[1:])))
+
+
+def _type(_: list[Text], __: State) -> Done:
+    return Done(Status(None, likely=False))
+
+
+def _tested(argv: list[Text], state: State) -> Done:
     words = argv[1:]
     if argv[0].literal == "[" and words and words[-1].literal == "]":
         words = words[:-1]
@@ -66,19 +81,27 @@ def _tested(argv: list[Text], state: State) -> Status:
         variable = state.variable(name)
         return None if variable is None else bool(variable.values or variable.arrays)
 
-    return conditions.judge_words([(word,) for word in words], is_set)
+    return Done(conditions.judge_words([(word,) for word in words], is_set))
 
 
-def _printed(name: str, argv: list[Text], state: State) -> Done:
-    deps = NOTHING.union(*(text.deps for text in argv[1:]))
-    if name == "printf" and len(argv) > 2 and argv[1].literal == "-v" and (target := argv[2].literal):
-        values = (argv[-1],) if len(argv) == 5 and argv[3].literal == "%s" else (opaque(deps),)
-        state.assign(target, Variable(values))
-        return Done(Status(None), assigned=((target, values),))
-    return Done(Status(None), deps)
+def _echo(argv: list[Text], _: State) -> Done:
+    return Done(Status(None), NOTHING.union(*(text.deps for text in argv[1:])))
 
 
-def _read(argv: list[Text], state: State, stdin: tuple[Text | None, frozenset[str] | None]) -> Done:
+def _printf(argv: list[Text], state: State) -> Done:
+    """`printf -v NAME format word...` stores what else it would print."""
+    match [text.literal for text in argv[1:]]:
+        case ["-v", str(target), "%s", _]:
+            values = (argv[-1],)
+        case ["-v", str(target), *_]:
+            values = (opaque(NOTHING.union(*(text.deps for text in argv[1:]))),)
+        case _:
+            return _echo(argv, state)
+    state.assign(target, Variable(values))
+    return Done(Status(None), assigned=((target, values),))
+
+
+def _read(argv: list[Text], state: State, stdin: Stdin) -> Done:
     """`read`: one name gets the whole text, several get parts of it."""
     valued = ("-a", "-d", "-i", "-n", "-N", "-p", "-t", "-u")
     names: list[str] = []
@@ -136,3 +159,26 @@ def _set(argv: list[Text], state: State) -> Done:
         if option and option[0] in "-+" and ("a" in option[1:] or (option[1:2] == "o" and follows == "allexport")):
             state.allexport = option[0] == "-"
     return Done(Status(True), PAIR if not words else NOTHING)
+
+
+_ACTIONS: Mapping[str, Callable[[list[Text], State], Done]] = {
+    "[": _tested,
+    "test": _tested,
+    "echo": _echo,
+    "printf": _printf,
+    "exit": _leave,
+    "return": _leave,
+    "break": _leave,
+    "continue": _leave,
+    "logout": _leave,
+    "unset": _unset,
+    "let": _let,
+    "set": _set,
+    "true": _truth,
+    ":": _truth,
+    "false": _truth,
+    "shift": _shift,
+    "cd": _move,
+    "pushd": _move,
+    "type": _type,
+}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from webhook.shell.state import Variable
 from webhook.shell.values import NOTHING, Text
+
+if TYPE_CHECKING:
+    from webhook.shell.state import Variable
 
 
 class Where(Enum):
@@ -22,8 +24,10 @@ class Where(Enum):
 class Command:
     """One external command, wrappers and functions looked through.
 
-    `argv` has the program first. `assigns` are set for it alone, `exports` by the text before it. `because`: the entries of
-    the pair that decide whether it runs. `stdin`: the text it is fed; `stdin_deps`: the entries that what it is fed depends on;
+    `argv` has the program first. `assigns` are set for it alone, `exports` by the text before it. `because`: the
+    entries of
+    the pair that decide whether it runs. `stdin`: the text it is fed; `stdin_deps`: the entries that what it is fed
+    depends on;
     `piped`: it is fed anything at all.
     `hidden_pair`: the names of the pair that it gets with another value. `alternatives`: how many forms it has.
     """

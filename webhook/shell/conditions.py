@@ -77,7 +77,7 @@ class _Parser:
     def _primary(self) -> Status:
         op, following = self._op(), self._op(1)
         is_last = self._at + 1 >= len(self._tokens)
-        if len(op) == 2 and op[0] == "-" and not is_last and following not in ("=", "==", "!=", "-eq", "-ne"):
+        if len(op) == len("-z") and op[0] == "-" and not is_last and following not in ("=", "==", "!=", "-eq", "-ne"):
             self._at += 1
             return self._unary(op[1], self._take())
         left = self._take()
@@ -104,7 +104,9 @@ def _either(left: Status, right: Status, *, truth: bool) -> Status:
     if left.truth is truth or right.truth is truth:
         return Status(truth)
     if left.truth is None or right.truth is None:
-        return Status(None, (left.deps if left.truth is None else NOTHING) | (right.deps if right.truth is None else NOTHING))
+        return Status(
+            None, (left.deps if left.truth is None else NOTHING) | (right.deps if right.truth is None else NOTHING)
+        )
     return Status(not truth)
 
 
@@ -120,6 +122,7 @@ def _length(texts: Sequence[Text], *, empty: bool) -> Status:
     return _same(truths or {None}, _deps(texts) | because)
 
 
+_DIGITS = 9
 _NUMERIC = {
     "-eq": int.__eq__,
     "-ne": int.__ne__,
@@ -134,7 +137,7 @@ def _numbers(left: Sequence[Text], operator: str, right: Sequence[Text]) -> bool
     """A comparison of two numbers that are known."""
     compare = _NUMERIC.get(operator)
     one, other = (t[0].literal or "" if len(t) == 1 else "" for t in (left, right))
-    if compare is None or not all(n.isascii() and n.isdigit() and len(n) < 10 for n in (one, other)):
+    if compare is None or not all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in (one, other)):
         return None
     return bool(compare(int(one), int(other)))
 

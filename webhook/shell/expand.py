@@ -7,7 +7,7 @@ kubelet's makeEnvironmentVariables (the last entry of a name counts; an env valu
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from webhook.shell.values import PAIR, Literal, Opaque, Part, Ref, Span, Text, known, opaque, text_of
@@ -16,10 +16,16 @@ from webhook.shell.values import PAIR, Literal, Opaque, Part, Ref, Span, Text, k
 SERVICE_NAMES = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 
 
-class Environment(Mapping[str, Text]):
-    """A container's environment by name, as its processes see it: RANK and WORLD_SIZE as references, the rest as known.
+# What differs between the pods of one job. A job's pods must be judged alike, so nothing may depend on these values.
+_VARYING = PAIR | {"PET_NODE_RANK", "MASTER_ADDR", "PET_MASTER_ADDR"}
+# What rankfix itself may add: a pod that comes back must be judged as it was without them.
+_OURS = frozenset({"NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PYTORCH_DIST_INIT_METHOD"})
 
-    Values are worked out when they are asked for: most of a long env list never is.
+
+class Environment:
+    """A container's environment by name, as its processes see it.
+
+    Values are worked out when they are asked for: most of a long env list never is. `seen` holds what was asked for.
     """
 
     def __init__(self, env: object) -> None:
@@ -27,24 +33,24 @@ class Environment(Mapping[str, Text]):
         self._entries = [e for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)]
         self._last = {entry["name"]: at for at, entry in enumerate(self._entries)}
         self._places: dict[str, list[int]] | None = None
-        self._found: dict[str, Text] = {name: Text((Ref(name, None, None),)) for name in SERVICE_NAMES}
+        self.seen: dict[str, Text | None] = {}
 
-    def __getitem__(self, name: str) -> Text:
+    def get(self, name: str, /) -> Text | None:
+        """The value of a name as far as it can be relied on; None where the container doesn't set it."""
+        if name not in self.seen:
+            self.seen[name] = None if name in _OURS else self.given(name)
+        return self.seen[name]
+
+    def given(self, name: str) -> Text | None:
+        """The value of a name as the container sets it."""
         at = self._last.get(name)
-        if at is None:
-            return self._found[name]
-        if name not in self._found or name in SERVICE_NAMES:
-            self._found[name] = self._value(at)
-        return self._found[name]
+        if at is not None:
+            return self._value(at)
+        return Text((Ref(name, None, None),)) if name in SERVICE_NAMES else None
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._last or name in SERVICE_NAMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._last, **dict.fromkeys(SERVICE_NAMES)})
-
-    def __len__(self) -> int:
-        return len(set(self._last) | set(SERVICE_NAMES))
+    def among(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that the container sets."""
+        return names & self._last.keys()
 
     def _value(self, at: int) -> Text:
         entry = self._entries[at]
@@ -57,7 +63,9 @@ class Environment(Mapping[str, Text]):
             return known("")
         text = expand(value, _Before(self, at), None) if "$" in value else known(value)
         plain = text.literal
-        return Text((Ref(name, plain, None),)) if plain else text
+        if plain is None or plain == "":
+            return text
+        return Text((Ref(name, None if name in _VARYING else plain, None),))
 
     def before(self, name: str, at: int) -> Text | None:
         """What `$(name)` is to entry `at`: only earlier entries count."""
@@ -68,8 +76,8 @@ class Environment(Mapping[str, Text]):
         places = self._places.get(name, [])
         found = bisect_left(places, at) - 1
         if found >= 0:
-            return self[name] if places[found] == self._last[name] else self._value(places[found])
-        return self._found.get(name) if name in SERVICE_NAMES else None
+            return self._value(places[found])
+        return Text((Ref(name, None, None),)) if name in SERVICE_NAMES else None
 
 
 class _Before:
@@ -78,7 +86,8 @@ class _Before:
     def __init__(self, env: Environment, at: int) -> None:
         self._env, self._at = env, at
 
-    def get(self, name: str) -> Text | None:
+    def get(self, name: str, /) -> Text | None:
+        """The value of a name that an earlier entry sets."""
         return self._env.before(name, self._at)
 
 
@@ -91,6 +100,8 @@ class Known(Protocol):
 
 def expand(string: str, env: Known, place: Span | None) -> Text:
     """One string of command, args or an env value after kubelet's pass, `place` being where it stands (all of it)."""
+    if "$" not in string:
+        return Text((Literal(string, place),) if string else (), span=place)
     parts: list[Part] = []
     at = start = 0
     while (at := string.find("$", at)) >= 0 and at + 1 < len(string):
@@ -112,7 +123,7 @@ def expand(string: str, env: Known, place: Span | None) -> Text:
 
 
 def _literal(string: str, start: int, end: int, place: Span | None) -> Literal:
-    return Literal(string[start:end], None if place is None else place._replace(start=start, end=end))
+    return Literal(string[start:end], None if place is None else Span(place.field, place.index, start, end))
 
 
 def _placed(held: Text, span: Span | None) -> list[Part]:
@@ -123,7 +134,7 @@ def _placed(held: Text, span: Span | None) -> list[Part]:
     return list(parts)
 
 
-def words(container: Mapping[str, Any], field: str, env: Mapping[str, Text]) -> list[Text]:
+def words(container: Mapping[str, Any], field: str, env: Known) -> list[Text]:
     """`command` or `args` of a container after kubelet's pass; what isn't a string is a word nobody knows."""
     listed = container.get(field)
     return [

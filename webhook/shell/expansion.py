@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from webhook.shell.source import Source
 from webhook.shell.state import State, Variable
 from webhook.shell.tree import Arithmetic, Chars, Node, Parameter, Piece, Substitution, Word
 from webhook.shell.values import (
@@ -25,8 +24,14 @@ from webhook.shell.values import (
     unwritten,
 )
 
+if TYPE_CHECKING:
+    from webhook.shell.source import Source
+
 Substitute = Callable[[Node], tuple[Text, ...]]
 _Fields = list[Text]
+
+
+_DIGITS = 3  # of an index or offset that is followed
 
 
 class Expander:
@@ -54,7 +59,7 @@ class Expander:
         count = max((len(c) for c in choices), default=1)
         out = [_assembled([c[min(i, len(c) - 1)] for c in choices]) for i in range(count)]
         span = self._source.span(word.start, word.end)
-        return [[replace(words[0], span=span)] if len(words) == 1 else words for words in out]
+        return [[Text(words[0].parts, words[0].because, span)] if len(words) == 1 else words for words in out]
 
     def deps(self, words: Iterable[Word]) -> frozenset[str]:
         """The entries of the pair that any of these words depends on."""
@@ -209,7 +214,7 @@ class Expander:
 
 def _number(word: Word | None) -> int | None:
     text = "".join(p.text for p in word.pieces if isinstance(p, Chars)) if word else ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
 def _zipped(left: tuple[Text, ...], right: tuple[Text, ...]) -> tuple[Text, ...]:
@@ -251,4 +256,3 @@ def _assembled(chunks: list[tuple[_Fields, bool, bool]]) -> _Fields:
 def joined_words(words: Iterable[Text]) -> Text:
     """What `eval` reads: its arguments with a space between."""
     return _spaced(words)
-

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from webhook.shell import builtins
+from webhook.shell.call import Assigns, Call, Stdin
 from webhook.shell.command import Command, Observer, Status, Where
 from webhook.shell.evaluate import Walk
 from webhook.shell.expansion import joined_words
 from webhook.shell.source import source_of
 from webhook.shell.state import State, Variable
-from webhook.shell.syntax import Parse
 from webhook.shell.tree import Node, Simple
 from webhook.shell.tree import Sequence as Statements
 from webhook.shell.values import NOTHING, PAIR, Opaque, Text, known
 from webhook.shell.wrappers import Peeled, assignment, peel, program
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webhook.shell.syntax import Parse
+
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"})
 _LONG_VALUED = frozenset({"--rcfile", "--init-file"})
 _MOST_COMMANDS = 4000  # a text that runs more is given up
 _DEEPEST = 24
-
-Assigns = tuple[tuple[str, tuple[Text, ...]], ...]
-Stdin = tuple[Text | None, frozenset[str] | None]
 
 
 class Runner:
@@ -41,23 +43,20 @@ class Runner:
 
     def start(self, argv: Sequence[Text], state: State) -> None:
         """Run a container's command."""
-        self.command(Walk(self, source_of(()), Where.RUN), list(argv), (), (None, None), state, 1)
+        self.command(Walk(self, source_of(()), Where.RUN), Call(list(argv)), state)
 
-    def forms(self, walk: Walk, forms: list[list[Text]], assigns: Assigns, stdin: Stdin, state: State) -> Status:
+    def forms(self, walk: Walk, calls: list[Call], state: State) -> Status:
         """Run a command that may have several forms."""
-        if len(forms) == 1:
-            return self.command(walk, forms[0], assigns, stdin, state, 1)
-        branches = [state.fork() for _ in forms]
-        found = [
-            self.command(walk, argv, assigns, stdin, branch, len(forms)) for argv, branch in zip(forms, branches, strict=True)
-        ]
+        if len(calls) == 1:
+            return self.command(walk, calls[0], state)
+        branches = [state.fork() for _ in calls]
+        found = [self.command(walk, call, branch) for call, branch in zip(calls, branches, strict=True)]
         self.ended += state.join(branches, NOTHING)
         return Status(None, NOTHING.union(*(s.deps for s in found)), likely=all(s.likely for s in found))
 
-    def command(
-        self, walk: Walk, argv: list[Text], assigns: Assigns, stdin: Stdin, state: State, alternatives: int
-    ) -> Status:
+    def command(self, walk: Walk, call: Call, state: State) -> Status:
         """Run one form of a command."""
+        argv = call.argv
         self._commands += 1
         if self._commands > _MOST_COMMANDS or self._depth > _DEEPEST:
             self.exhausted = True
@@ -70,36 +69,32 @@ class Runner:
         if not peeled.argv or (len(argv) == 1 and argv[0].literal == "exec"):
             return Status(None)
         if walk.where is not Where.SUBSTITUTION:
-            for name, values in (*assigns, *((n, (t,)) for n, t in peeled.assigns)):
+            for name, values in _own(call, peeled):
                 self.observer.assigned(name, values)
-        status = self._inner(walk, peeled, assigns, stdin, state, alternatives)
+        status = self._inner(walk, peeled, call, state)
         if peeled.exec_ and walk.where is Where.RUN:
             state.jump = "exit"
         return status
 
-    def _inner(
-        self, walk: Walk, peeled: Peeled, assigns: Assigns, stdin: Stdin, state: State, alternatives: int
-    ) -> Status:
+    def _inner(self, walk: Walk, peeled: Peeled, call: Call, state: State) -> Status:
         argv = peeled.argv
         name = argv[0].literal or ""
         if peeled.plain and not peeled.direct and name in state.functions:
-            return self._call(name, argv, assigns, state, walk)
+            return self._call(walk, argv, call.assigns, state)
         if peeled.plain and name == "eval":
             return self._eval(walk, argv[1:], state)
         if peeled.plain and name in builtins.BUILTINS:
-            return self._builtin(walk, argv, stdin, state)
+            return self._builtin(walk, argv, call.stdin, state)
         if program(argv[0]) in SHELLS:
-            status = self._shell(walk, peeled, assigns, stdin, state)
+            status = self._shell(walk, peeled, call, state)
             if status is not None:
                 return status
-        return self._program(walk, peeled, assigns, stdin, state, alternatives)
+        return self._program(walk, peeled, call, state)
 
     # -- programs
 
-    def _program(
-        self, walk: Walk, peeled: Peeled, assigns: Assigns, stdin: Stdin, state: State, alternatives: int
-    ) -> Status:
-        own = (*assigns, *((n, (t,)) for n, t in peeled.assigns))
+    def _program(self, walk: Walk, peeled: Peeled, call: Call, state: State) -> Status:
+        own = _own(call, peeled)
         given = {name: values for name, values in own if name in PAIR}
         hidden = {n for n in PAIR if n in given and not all(t.ref is not None and t.ref.name == n for t in given[n])}
         hidden |= {n for n in state.hidden_pair() if n not in given}
@@ -109,14 +104,18 @@ class Runner:
             tuple(state.exports()),
             state.because | peeled.deps,
             walk.where,
-            stdin[0],
-            stdin[1] or NOTHING,
-            stdin[1] is not None,
+            call.stdin[0],
+            call.stdin[1] or NOTHING,
+            call.stdin[1] is not None,
             frozenset(hidden),
-            alternatives,
+            call.alternatives,
         )
         if walk.where is Where.SUBSTITUTION:
-            deps = command.deps | NOTHING.union(*(t.deps for _, values in own for t in values)) | _environment_read(command)
+            deps = (
+                command.deps
+                | NOTHING.union(*(t.deps for _, values in own for t in values))
+                | _environment_read(command)
+            )
             self.printed |= deps
             return Status(None, deps)
         for name in sorted(PAIR & peeled.unset | (PAIR if peeled.cleared else NOTHING)):
@@ -175,7 +174,9 @@ class Runner:
                 if where is not Where.SUBSTITUTION:
                     self.observer.assigned(name, (pair[1],))
                 state.assign(name, Variable((pair[1],), exported=exported))
-            elif exported and name.isidentifier() and (old := state.variable(name)) is not None and name in state.changed:
+            elif (
+                exported and name.isidentifier() and (old := state.variable(name)) is not None and name in state.changed
+            ):
                 state.changed[name] = Variable(old.values, old.arrays, exported=True)
 
     def make_local(self, name: str, state: State) -> None:
@@ -183,9 +184,9 @@ class Runner:
         if self._locals:
             self._locals[-1].setdefault(name, state.changed.get(name))
 
-    def _call(self, name: str, argv: list[Text], assigns: Assigns, state: State, walk: Walk) -> Status:
+    def _call(self, walk: Walk, argv: list[Text], assigns: Assigns, state: State) -> Status:
         """Call a function of the text."""
-        body, source = state.functions[name]
+        body, source = state.functions[argv[0].literal or ""]
         saved, local = state.positional, state.local_control
         for key, values in assigns:
             state.assign(key, Variable(values, exported=True))
@@ -206,7 +207,9 @@ class Runner:
 
     def _eval(self, walk: Walk, words: list[Text], state: State) -> Status:
         text = joined_words(words)
-        if all(isinstance(part, Opaque) for part in text.parts):  # `eval "$(conda shell.bash hook)"`: set-up, as `source` is
+        if all(
+            isinstance(part, Opaque) for part in text.parts
+        ):  # `eval "$(conda shell.bash hook)"`: set-up, as `source` is
             self.observer.chose(text.deps)
             return Status(None)
         return self._nested(text, walk.where, walk.stdin, state)
@@ -224,24 +227,29 @@ class Runner:
         state.local_control = before
         return status
 
-    def _shell(self, walk: Walk, peeled: Peeled, assigns: Assigns, stdin: Stdin, state: State) -> Status | None:
+    def _shell(self, walk: Walk, peeled: Peeled, call: Call, state: State) -> Status | None:
         """`sh -c text`, or a shell that reads a here-document; None for a script file."""
         text, rest = _shell_text(peeled.argv)
-        if text is None and not rest and stdin[0] is not None:
-            text = stdin[0]
+        if text is None and not rest:
+            text = call.stdin[0]
         if text is None:
             return None
         child = state.child(inherit=False)
-        for name, values in (*assigns, *((n, (t,)) for n, t in peeled.assigns)):
+        for name, values in _own(call, peeled):
             child.assign(name, Variable(values, exported=True))
         for name in sorted(peeled.unset | (PAIR if peeled.cleared else NOTHING)):
             self.unset(name, child, walk.where)
         child.zero = rest[0] if rest else known("sh")
         child.positional = tuple(rest[1:])
-        status = self._nested(text, walk.where, stdin[1], child)
+        status = self._nested(text, walk.where, call.stdin[1], child)
         state.unread = child.unread
         state.control |= child.control
         return Status(None, status.deps)
+
+
+def _own(call: Call, peeled: Peeled) -> Assigns:
+    """What is set for one command alone: `NAME=value` before it, or as env's words."""
+    return (*call.assigns, *((name, (text,)) for name, text in peeled.assigns))
 
 
 def _shell_text(argv: Sequence[Text]) -> tuple[Text | None, list[Text]]:
@@ -282,4 +290,3 @@ def named_pair(words: Sequence[Text]) -> frozenset[str]:
 def _vanishes(text: Text) -> bool:
     """Whether a word is an unquoted variable that nothing sets."""
     return len(text.parts) == 1 and isinstance(part := text.parts[0], Opaque) and part.vanishes
-

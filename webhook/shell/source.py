@@ -7,10 +7,13 @@ Such a value is one character of a private plane here: an ordinary character of 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from webhook.shell.values import Literal, Part, Ref, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PLANE = 0xF0000
 _PLANE_END = 0xFFFFD
@@ -38,7 +41,7 @@ class Source:
         if span.end - span.start != length:  # a hole: one character for a longer reference
             return span if (start, end) == (begin, begin + length) else None
         if end <= begin + length:
-            return span._replace(start=span.start + start - begin, end=span.start + end - begin)
+            return Span(span.field, span.index, span.start + start - begin, span.start + end - begin)
         return self._joined(span._replace(start=span.start + start - begin), run, end)
 
     def _joined(self, span: Span, run: int, end: int) -> Span | None:
@@ -86,11 +89,12 @@ def source_of(parts: Iterable[Part]) -> Source:
     spans: list[Span | None] = []
     values: dict[str, Part] = {}
     parts = list(parts)
-    taken = {c for p in parts if isinstance(p, Literal) for c in p.text if ord(c) >= _PLANE}
+    taken = {c for p in parts if isinstance(p, Literal) and not p.text.isascii() for c in p.text if ord(c) >= _PLANE}
     code, length = _PLANE, 0
-    for part in parts:
-        if isinstance(part, Ref) and part.text is not None and not _plain(part.text):
-            part = Literal(part.text, None)
+    for given in parts:
+        part: Part = given
+        if isinstance(given, Ref) and given.text is not None and not _plain(given.text):
+            part = Literal(given.text, None)
         if isinstance(part, Literal):
             piece = part.text
         else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from webhook.shell.values import NOTHING, PAIR, Text, merged, opaque, tainted
 
 if TYPE_CHECKING:
+    from webhook.shell.expand import Known
     from webhook.shell.source import Source
     from webhook.shell.tree import Node
 
@@ -32,7 +32,7 @@ class Variable:
 class State:
     """Changed in place as statements run; `fork` before a branch, `join` after it."""
 
-    env: Mapping[str, Text]  # what the container starts with; shared, never changed
+    env: Known  # what the container starts with; shared, never changed
     changed: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, tuple[Node, Source]] = field(default_factory=dict)
     zero: Text = field(default_factory=opaque)
@@ -51,8 +51,8 @@ class State:
     def variable(self, name: str) -> Variable | None:
         """The variable of that name; None where the text says nothing of it and the container doesn't set it."""
         found = self.changed.get(name)
-        if found is None and name in self.env:
-            return Variable((self.env[name],), exported=True)
+        if found is None and (given := self.env.get(name)) is not None:
+            return Variable((given,), exported=True)
         return found
 
     def assign(self, name: str, variable: Variable) -> None:
@@ -74,7 +74,9 @@ class State:
 
     def hidden_pair(self) -> frozenset[str]:
         """The names of the pair that the text has given another value."""
-        return frozenset(n for n in PAIR & self.changed.keys() if self.changed[n].values and not _is_own(n, self.changed[n]))
+        return frozenset(
+            n for n in PAIR & self.changed.keys() if self.changed[n].values and not _is_own(n, self.changed[n])
+        )
 
     def fork(self, because: frozenset[str] = NOTHING) -> State:
         """A copy for a branch that is taken because of these entries."""

@@ -1,19 +1,23 @@
 """Shell text -> `tree.Script`, by tree-sitter-bash. What that grammar gets wrong is put right here and nowhere else.
 
-Seen in tree-sitter-bash 0.25: words after a redirection become its targets; what follows a here-document's mark on its line hangs
-under the redirection; a redirection after `a && b` or `a | b` holds the whole list; `--flag=$X` at the start of a line is an
+Seen in tree-sitter-bash 0.25: words after a redirection become its targets; what follows a here-document's mark on its
+line hangs
+under the redirection; a redirection after `a && b` or `a | b` holds the whole list; `--flag=$X` at the start of a line
+is an
 assignment; `$"..."` is a dollar and a string; `$((...))` in a here-document is a command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import cast
 
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 from tree_sitter import Node as Syntax
 
+from webhook.shell.redirections import REDIRECTS, redirect, redirected
 from webhook.shell.tree import (
     AndOr,
     Arithmetic,
@@ -62,6 +66,27 @@ class _Reader:
         self._parser = parser
         self._root = self._syntax(text)
         self.words = Words(text, self.sequence, self._syntax)
+        self._readers: dict[str, Callable[[Syntax], Node]] = {
+            "command": self._command,
+            "variable_assignment": self._assignments,
+            "variable_assignments": self._assignments,
+            "redirected_statement": partial(redirected, self),
+            "declaration_command": self._declaration,
+            "unset_command": self._unset,
+            "test_command": self._test,
+            "pipeline": self._pipeline,
+            "list": self._list,
+            "negated_command": lambda n: Not(self.sequence(n.named_children)),
+            "subshell": lambda n: Subshell(self.sequence(n.children)),
+            "compound_statement": self._compound,
+            "do_group": lambda n: self.sequence(n.children),
+            "if_statement": self._if,
+            "while_statement": self._loop,
+            "for_statement": self._for,
+            "c_style_for_statement": self._count,
+            "case_statement": self._case,
+            "function_definition": self._function,
+        }
 
     def _syntax(self, text: str) -> Syntax:
         return self._parser.parse(text.encode("utf-8", "surrogatepass")).root_node
@@ -81,29 +106,7 @@ class _Reader:
 
     def statement(self, node: Syntax) -> list[Node]:
         """What one syntax node runs: nothing for comments and for what the parser didn't understand."""
-        kind = node.type
-        if kind == "command":
-            return [self._command(node)]
-        if kind in ("variable_assignment", "variable_assignments"):
-            return [self._assignments(node)]
-        read = {
-            "redirected_statement": self._redirected,
-            "declaration_command": self._declaration,
-            "unset_command": self._unset,
-            "test_command": self._test,
-            "pipeline": self._pipeline,
-            "list": self._list,
-            "negated_command": lambda n: Not(self.sequence(n.named_children)),
-            "subshell": lambda n: Subshell(self.sequence(n.children)),
-            "compound_statement": self._compound,
-            "do_group": lambda n: self.sequence(n.children),
-            "if_statement": self._if,
-            "while_statement": self._loop,
-            "for_statement": self._for,
-            "c_style_for_statement": self._count,
-            "case_statement": self._case,
-            "function_definition": self._function,
-        }.get(kind)
+        read = self._readers.get(node.type)
         return [read(node)] if read is not None else []
 
     # -- simple commands
@@ -122,8 +125,8 @@ class _Reader:
                     assigns.append(self._assign(child))
             elif child.type == "command_name":
                 words.append(self.words.word(*child.children) if child.children else self.words.word(child))
-            elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
-                extra, found = self._redirect(child)
+            elif child.type in REDIRECTS:
+                extra, found = redirect(self, child)
                 redirects.append(found)
                 words += extra
             elif child.type == "$" and i + 1 < len(children) and children[i + 1].start_byte == child.end_byte:
@@ -144,7 +147,7 @@ class _Reader:
         return Simple(assigns=tuple(self._assign(n) for n in found))
 
     def _assign(self, node: Syntax) -> Assign:
-        target = cast(Syntax, node.child_by_field_name("name"))
+        target = cast("Syntax", node.child_by_field_name("name"))
         indexed = target.type == "subscript"
         name = self.words.subscript(target)[0] if indexed else self.words.raw(target)
         append = any(child.type == "+=" for child in node.children)
@@ -169,77 +172,6 @@ class _Reader:
 
     def _unset(self, node: Syntax) -> Simple:
         return Simple(words=tuple(self.words.word(c) for c in node.children if not c.is_error))
-
-    # -- redirections
-
-    def _redirect(self, node: Syntax) -> tuple[list[Word], Redirect]:
-        """A redirection, and the words of the command that the grammar took for further targets of it."""
-        if node.type == "herestring_redirect":
-            named = node.named_children
-            return [], Redirect("<<<", body=self.words.word(named[-1]) if named else None)
-        if node.type == "heredoc_redirect":
-            return [], self._heredoc(node)
-        op = next((c.type for c in node.children if not c.is_named), ">")
-        descriptor = "".join(self.words.raw(c) for c in node.children if c.type == "file_descriptor")
-        targets = [self.words.word(c) for c in node.children if c.is_named and c.type != "file_descriptor" and not c.is_error]
-        return targets[1:], Redirect(op, targets[0] if targets else None, descriptor=descriptor)
-
-    def _heredoc(self, node: Syntax) -> Redirect:
-        mark = next((self.words.raw(c) for c in node.children if c.type == "heredoc_start"), "")
-        body = next((c for c in node.children if c.type == "heredoc_body"), None)
-        if body is None:
-            return Redirect("<<")
-        if any(c in mark for c in "'\"\\"):
-            return Redirect("<<", body=self.words.verbatim(body))
-        return Redirect("<<", body=self.words.heredoc(body))
-
-    def _redirected(self, node: Syntax) -> Node:
-        redirects: list[Redirect] = []
-        extra: list[Word] = []
-        follow: list[Syntax] = []
-        body: Node | None = None
-        for child in node.children:
-            if child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-                words, found = self._redirect(child)
-                redirects.append(found)
-                extra += words
-                if child.type == "heredoc_redirect":
-                    inner, further, on_line = self._on_heredoc_line(child)
-                    redirects += further
-                    extra += inner
-                    follow += on_line
-            elif child.is_named:
-                body = self.sequence([child]) if body is not None else next(iter(self.statement(child)), None)
-        whole = _pushed(body or Simple(), tuple(redirects), tuple(extra))
-        return self._followed(whole, follow)
-
-    def _on_heredoc_line(self, node: Syntax) -> tuple[list[Word], list[Redirect], list[Syntax]]:
-        """What else stands on the line of a here-document's mark: words, redirections, `&& command`, `| command`."""
-        words: list[Word] = []
-        redirects: list[Redirect] = []
-        follow: list[Syntax] = []
-        for i, child in enumerate(node.children):
-            field = node.field_name_for_child(i)
-            if field == "argument" and not child.is_error:
-                words.append(self.words.word(child))
-            elif child.type in ("file_redirect", "herestring_redirect"):
-                more, found = self._redirect(child)
-                redirects.append(found)
-                words += more
-            elif field in ("operator", "right") or child.type == "pipeline":
-                follow.append(child)
-        return words, redirects, follow
-
-    def _followed(self, first: Node, follow: list[Syntax]) -> Node:
-        op = "&&"
-        for node in follow:
-            if not node.is_named:
-                op = node.type
-            elif node.type == "pipeline" and node.children and node.children[0].type in ("|", "|&"):
-                first = _piped(first, tuple(self.sequence([c]) for c in node.named_children))
-            else:
-                first = AndOr(first, op, self.sequence([node]))
-        return first
 
     # -- tests and arithmetic
 
@@ -273,7 +205,9 @@ class _Reader:
             ):
                 target = child.children[0]
                 assigned.append(self.words.raw(target))
-            elif child.type in ("postfix_expression", "unary_expression") and any(c.type in ("++", "--") for c in child.children):
+            elif child.type in ("postfix_expression", "unary_expression") and any(
+                c.type in ("++", "--") for c in child.children
+            ):
                 assigned += [self.words.raw(c) for c in child.named_children]
         return Compute(self.words.arithmetic(node, quoted=True), tuple(assigned))
 
@@ -349,26 +283,5 @@ class _Reader:
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
         found = self.sequence([body]) if body is not None else Sequence()
-        redirect = [self._redirect(c)[1] for c in node.children if c.type.endswith("_redirect")]
+        redirect = [redirect(self, c)[1] for c in node.children if c.type.endswith("_redirect")]
         return Function(self.words.raw(name) if name else "", Redirected(found, tuple(redirect)) if redirect else found)
-
-
-def _pushed(body: Node, redirects: tuple[Redirect, ...], words: tuple[Word, ...]) -> Node:
-    """A redirection where bash puts it: on the last command of a list or pipeline, with the words that follow it."""
-    if isinstance(body, Simple):
-        return Simple(body.assigns, body.words + words, body.redirects + redirects)
-    if isinstance(body, Declare):
-        return Declare(body.keyword, body.flags, body.items + words, body.redirects + redirects)
-    if isinstance(body, AndOr):
-        return AndOr(body.left, body.op, _pushed(body.right, redirects, words))
-    if isinstance(body, Not):
-        return Not(_pushed(body.item, redirects, words))
-    if isinstance(body, Pipe) and body.items:
-        return Pipe((*body.items[:-1], _pushed(body.items[-1], redirects, words)))
-    if isinstance(body, Sequence) and len(body.items) == 1:
-        return _pushed(body.items[0], redirects, words)
-    return Redirected(body, redirects)
-
-
-def _piped(first: Node, rest: tuple[Node, ...]) -> Node:
-    return Pipe((first, *rest))

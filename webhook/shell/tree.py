@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Literal characters of a word, quotes and escapes taken off; `start` is where they stand, None if they don't as such."""
+    """Literal characters of a word, quotes and escapes taken off; `start` is where they stand, None if they don't as
+    such.
+    """
 
     text: str
     start: int | None

@@ -6,9 +6,10 @@ A `Text` is one possible string, as a sequence of parts. A variable that branche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 PAIR = frozenset({"RANK", "WORLD_SIZE"})
 NOTHING: frozenset[str] = frozenset()
@@ -16,7 +17,9 @@ MOST_ALTERNATIVES = 8
 
 
 class Span(NamedTuple):
-    """Characters `start`..`end` (end exclusive) of the string `container[field][index]`; field is `command` or `args`."""
+    """Characters `start`..`end` (end exclusive) of the string `container[field][index]`; field is `command` or
+    `args`.
+    """
 
     field: str
     index: int  # type: ignore[assignment]  # the name says what it is; tuple.index isn't wanted here
@@ -32,7 +35,9 @@ class Literal(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """The unchanged value of the container's env entry `name`. `text` is that value where it can't change, else None."""
+    """The unchanged value of the container's env entry `name`. `text` is that value where it can't change, else
+    None.
+    """
 
     name: str
     text: str | None
@@ -52,9 +57,10 @@ class Opaque(NamedTuple):
 Part = Literal | Ref | Opaque
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One possible string. `because` are the entries of the pair that decided on it; `span` is the whole word's place."""
+class Text(NamedTuple):
+    """One possible string. `because` are the entries of the pair that decided on it; `span` is the whole word's
+    place.
+    """
 
     parts: tuple[Part, ...]
     because: frozenset[str] = NOTHING
@@ -76,7 +82,8 @@ class Text:
         """The entries of the pair that this string depends on in any way."""
         deps = self.because
         for part in self.parts:
-            deps |= part_deps(part)
+            if not isinstance(part, Literal):
+                deps |= part_deps(part)
         return deps
 
     @property
@@ -138,7 +145,7 @@ def _join(left: Literal, right: Literal) -> Literal | None:
         return None
     if not (_stands_as_written(left) and _stands_as_written(right)):
         return None
-    return Literal(left.text + right.text, left.span._replace(end=right.span.end))
+    return Literal(left.text + right.text, Span(left.span.field, left.span.index, left.span.start, right.span.end))
 
 
 def _stands_as_written(part: Literal) -> bool:
@@ -150,7 +157,7 @@ def cut(part: Literal, start: int, end: int) -> Literal:
     """Characters `start`..`end` of a literal, with their own place."""
     span = part.span if _stands_as_written(part) else None
     if span is not None:
-        span = span._replace(start=span.start + start, end=span.start + end)
+        span = Span(span.field, span.index, span.start + start, span.start + end)
     return Literal(part.text[start:end], span)
 
 
@@ -159,13 +166,14 @@ def drop(text: Text, length: int) -> Text:
     parts = list(text.parts)
     while length and parts:
         first = parts[0]
-        assert isinstance(first, Literal)
+        if not isinstance(first, Literal):
+            break
         if len(first.text) > length:
             parts[0] = cut(first, length, len(first.text))
             break
         length -= len(first.text)
         parts.pop(0)
-    return replace(text, parts=tuple(parts), span=None)
+    return Text(tuple(parts), text.because)
 
 
 def head(text: Text) -> str:
@@ -181,7 +189,7 @@ def head(text: Text) -> str:
 def unwritten(text: Text) -> Text:
     """The same text, known but written nowhere (a default that something else may replace)."""
     parts = tuple(Literal(p.text, None) if isinstance(p, Literal) else p for p in text.parts)
-    return replace(text, parts=parts, span=None)
+    return Text(parts, text.because)
 
 
 def place(text: Text, span: Span | None) -> Text:
@@ -189,9 +197,9 @@ def place(text: Text, span: Span | None) -> Text:
     if len(text.parts) == 1 and span is not None:
         part = text.parts[0]
         if isinstance(part, Ref):
-            return replace(text, parts=(part._replace(span=span),))
+            return Text((Ref(part.name, part.text, span),), text.because, text.span)
         if isinstance(part, Literal) and part.span is not None and not any(c.isspace() for c in part.text):
-            return replace(text, parts=(part._replace(span=span),))
+            return Text((Literal(part.text, span),), text.because, text.span)
     return text
 
 
@@ -199,7 +207,7 @@ def tainted(texts: Iterable[Text], because: frozenset[str]) -> tuple[Text, ...]:
     """The same possibilities, decided on by `because` too."""
     if not because:
         return tuple(texts)
-    return tuple(t if because <= t.because else replace(t, because=t.because | because) for t in texts)
+    return tuple(t if because <= t.because else Text(t.parts, t.because | because, t.span) for t in texts)
 
 
 def merged(*groups: Sequence[Text]) -> tuple[Text, ...]:
@@ -215,9 +223,10 @@ def merged(*groups: Sequence[Text]) -> tuple[Text, ...]:
 def fields(text: Text) -> list[Text]:
     """What an unquoted expansion of this text gives: its words, split at white space."""
     words: list[list[Part]] = [[]]
-    for part in text.parts:
-        if isinstance(part, Ref) and part.text is not None and any(c.isspace() for c in part.text):
-            part = Literal(part.text, None)
+    for given in text.parts:
+        part: Part = given
+        if isinstance(given, Ref) and given.text is not None and any(c.isspace() for c in given.text):
+            part = Literal(given.text, None)
         if not isinstance(part, Literal):
             words[-1].append(part)
             continue

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
-from tree_sitter import Node as Syntax
+from typing import TYPE_CHECKING
 
 from webhook.shell.tree import Arithmetic, Chars, Node, Parameter, Piece, Substitution, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tree_sitter import Node as Syntax
 
 EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion"}
@@ -17,7 +20,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e"
 class Words:
     """Reads words of one parsed text. `body` turns the commands of a substitution into a node."""
 
-    def __init__(self, text: str, body: Callable[[Iterable[Syntax]], Node], arithmetic: Callable[[str], Syntax]) -> None:
+    def __init__(
+        self, text: str, body: Callable[[Iterable[Syntax]], Node], arithmetic: Callable[[str], Syntax]
+    ) -> None:
         self._text = text
         self._body = body
         self._parse_arithmetic = arithmetic
@@ -43,7 +48,9 @@ class Words:
         if kind in EXPANSIONS:
             yield self._expansion(node, quoted=quoted)
         elif kind == "concatenation":
-            yield from self._between(node, self.at(node.start_byte), self.at(node.end_byte), quoted=quoted, escapes=None)
+            yield from self._between(
+                node, self.at(node.start_byte), self.at(node.end_byte), quoted=quoted, escapes=None
+            )
         elif kind in ("string", "translated_string"):
             yield from self._string(node)
         elif kind == "raw_string":
@@ -55,7 +62,7 @@ class Words:
             yield from self._between(node, start, end, quoted=quoted, escapes=None)
 
     def _string(self, node: Syntax) -> Iterator[Piece]:
-        """Double quotes: only `\\$`, `\\``, `\\"`, `\\\\` and line ends are escapes."""
+        r"""Double quotes: only `\$`, `\``, `\"`, `\\` and line ends are escapes."""
         start = self.at(node.start_byte) + self.raw(node).index('"') + 1
         end = self.at(node.end_byte)
         if not (node.children and node.children[-1].is_missing):
@@ -86,7 +93,9 @@ class Words:
         """The expansions and quoted strings inside a node, and the literal text around them."""
         at = start
         for child in node.children:
-            nested = child.type in EXPANSIONS or (not quoted and child.is_named and child.type not in ("word", "number"))
+            nested = child.type in EXPANSIONS or (
+                not quoted and child.is_named and child.type not in ("word", "number")
+            )
             if not nested or child.is_missing:
                 continue
             begin = self.at(child.start_byte)
@@ -169,7 +178,9 @@ def _descendants(node: Syntax) -> Iterator[Syntax]:
 
 
 def _unescaped(text: str, start: int, escapes: str | None) -> Iterator[Chars]:
-    """Literal text without its backslashes. `escapes`: what a backslash escapes here; None for everything (no quotes)."""
+    """Literal text without its backslashes. `escapes`: what a backslash escapes here; None for everything (no
+    quotes).
+    """
     at = 0
     while (slash := text.find("\\", at)) >= 0 and slash + 1 < len(text):
         following = text[slash + 1]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from webhook.shell.values import NOTHING, Literal, Text, drop, fields, head, known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """Options that take the next word as value; how many words stand before the program; sub-commands that lead to it."""
+    """Options that take the next word as value; how many words stand before the program; sub-commands that lead to
+    it.
+    """
 
     valued: frozenset[str] = NOTHING
     words: int = 0
@@ -35,7 +40,9 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "tini-static": Wrapper(_options("-p -e")),
     "dumb-init": Wrapper(_options("-r --rewrite")),
     "catatonit": Wrapper(),
-    "numactl": Wrapper(_options("-N -m -C -i -p -P --cpunodebind --membind --physcpubind --interleave --preferred --localalloc-node")),
+    "numactl": Wrapper(
+        _options("-N -m -C -i -p -P --cpunodebind --membind --physcpubind --interleave --preferred --localalloc-node")
+    ),
     "taskset": Wrapper(words=1),
     "nice": Wrapper(_options("-n --adjustment")),
     "ionice": Wrapper(_options("-c -n --class --classdata")),
@@ -51,29 +58,40 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "prlimit": Wrapper(),
     "strace": Wrapper(_options("-e -o -p -s -u -E -P")),
     "catchsegv": Wrapper(),
-    "xvfb-run": Wrapper(_options("-n -e -f -p -s -w --server-num --error-file --auth-file --xauth-protocol --server-args --wait")),
+    "xvfb-run": Wrapper(
+        _options("-n -e -f -p -s -w --server-num --error-file --auth-file --xauth-protocol --server-args --wait")
+    ),
     "nsys": Wrapper(
         _options(
-            "-t -o -s -b -c -d -e -f -w -x -y -p -g -n --trace --output --sample --backtrace --capture-range --capture-range-end "
-            "--delay --duration --env-var --force-overwrite --show-output --stop-on-exit --kill --gpu-metrics-device "
-            "--gpu-metrics-devices --gpu-metrics-frequency --cudabacktrace --cuda-memory-usage --cuda-graph-trace --export --stats "
-            "--sampling-period --samples-per-backtrace --cpuctxsw --nvtx-capture --python-sampling --python-sampling-frequency "
-            "--python-backtrace --pytorch --session-new --session --wait --nic-metrics --osrt-threshold --run-as --command-file"
+            "-t -o -s -b -c -d -e -f -w -x -y -p -g -n --trace --output --sample --backtrace --capture-range "
+            "--capture-range-end --delay --duration --env-var --force-overwrite --show-output --stop-on-exit --kill "
+            "--gpu-metrics-device --gpu-metrics-devices --gpu-metrics-frequency --cudabacktrace --cuda-memory-usage "
+            "--cuda-graph-trace --export --stats --sampling-period --samples-per-backtrace --cpuctxsw "
+            "--nvtx-capture --python-sampling --python-sampling-frequency --python-backtrace --pytorch "
+            "--session-new --session --wait --nic-metrics --osrt-threshold --run-as --command-file"
         ),
         commands=("profile", "launch", "start"),
     ),
-    "ncu": Wrapper(_options("-o -k -c -s -f --export --kernel-name --launch-count --launch-skip --set --section --metrics --target-processes --mode")),
+    "ncu": Wrapper(
+        _options(
+            "-o -k -c -s -f --export --kernel-name --launch-count --launch-skip --set --section --metrics "
+            "--target-processes --mode"
+        )
+    ),
     "rocprof": Wrapper(_options("-i -o -d --input --output")),
     "perf": Wrapper(_options("-e -o -F -g -p"), commands=("record", "stat")),
     "py-spy": Wrapper(_options("-o -d -r -f --output --duration --rate --format"), commands=("record", "top")),
     "conda": Wrapper(_options("-n -p --name --prefix --cwd"), commands=("run",)),
     "mamba": Wrapper(_options("-n -p --name --prefix --cwd"), commands=("run",)),
-    "micromamba": Wrapper(_options("-n -p -r -a -e --name --prefix --root-prefix --attach --cwd --env --label"), commands=("run",)),
+    "micromamba": Wrapper(
+        _options("-n -p -r -a -e --name --prefix --root-prefix --attach --cwd --env --label"), commands=("run",)
+    ),
     "uv": Wrapper(
         _options(
-            "-p -C -f -i --python --with --with-editable --with-requirements --extra --no-extra --group --no-group --only-group "
-            "--env-file --directory --project --index --index-url --extra-index-url --default-index --find-links --package --refresh-package "
-            "--cache-dir --config-file --link-mode --resolution --prerelease --reinstall-package --upgrade-package --no-binary-package"
+            "-p -C -f -i --python --with --with-editable --with-requirements --extra --no-extra --group --no-group "
+            "--only-group --env-file --directory --project --index --index-url --extra-index-url --default-index "
+            "--find-links --package --refresh-package --cache-dir --config-file --link-mode --resolution "
+            "--prerelease --reinstall-package --upgrade-package --no-binary-package"
         ),
         commands=("run",),
     ),
