@@ -22,8 +22,8 @@ from tests.support_deploy import (
     try_chart,
     without_digest,
 )
+from tests.support_renderings import CASES
 from tools import manifests
-from webhook.manifests.render import PROFILES
 from webhook.manifests.values import SETTINGS, Values
 from webhook.settings import Settings, dashed
 
@@ -31,39 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OVERLAYS = ["self-signed", "cert-manager", "fail-open", "policy"]
-DIGEST = "sha256:" + "0a" * 32
-CASES: dict[str, dict[str, Any]] = {
-    **{f"profile {name}": values for name, values in PROFILES.items()},
-    "image": {"image": {"repository": "r.example/rankfix", "tag": "1.10", "pullPolicy": "Always"}},
-    "digest": {"image": {"digest": DIGEST, "pullSecrets": ["regcred", "other"]}},
-    "private GKE": {"port": 10250},
-    "EKS overlay": {"hostNetwork": True, "port": 10260, "replicas": 3},
-    "AKS": {"webhookAnnotations": {"admissions.enforcer/disabled": "true"}},
-    "AKS and cert-manager": {"webhookAnnotations": {"a/b": "c"}, "certs": {"mode": "cert-manager"}},
-    "own issuer": {"certs": {"mode": "cert-manager", "issuerRef": {"name": "corp", "kind": "ClusterIssuer"}}},
-    "own CA": {"certs": {"mode": "files", "caBundle": "QUJD", "secretName": "mine"}},
-    "IPv6": {"service": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}},
-    "shortest timeout": {"timeoutSeconds": 1},
-    "longest timeout": {"timeoutSeconds": 30},
-    "guard denies": {"failurePolicy": "Ignore", "guard": "deny"},
-    "no guard": {"failurePolicy": "Ignore", "guard": "off"},
-    "policy fails open": {"serverless": True, "failurePolicy": "Ignore"},
-    "namespaces": {"excludedNamespaces": ["gatekeeper-system", "istio-system"]},
-    "settings": {"settings": {"default-mode": "audit", "grace": 10, "max-body": "8MiB"}},
-    "placement": {
-        "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
-        "podAnnotations": {"a": "b"},
-        "podLabels": {"team": "ml", "app.kubernetes.io/name": "can't be changed"},
-        "priorityClassName": "system-cluster-critical",
-        "networkPolicy": False,
-        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
-    },
-    "jobs": {"certs": {"schedule": "7 * * * *", "extraDnsNames": ["rankfix.example.org"], "secretName": "other"}},
-    "jobs of a server": {"certs": {"mode": "serve", "extraDnsNames": ["rankfix.example.org"]}},
-}
-
 
 @pytest.mark.parametrize("name", manifests.files())
 def test_generated_files_are_current(name: str) -> None:
