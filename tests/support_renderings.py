@@ -18,6 +18,7 @@ CASES: dict[str, dict[str, Any]] = {
     "AKS and cert-manager": {"webhookAnnotations": {"a/b": "c"}, "certs": {"mode": "cert-manager"}},
     "own issuer": {"certs": {"mode": "cert-manager", "issuerRef": {"name": "corp", "kind": "ClusterIssuer"}}},
     "own CA": {"certs": {"mode": "files", "caBundle": "QUJD", "secretName": "mine"}},
+    "API server elsewhere": {"apiServerPorts": [7443]},
     "IPv6": {"service": {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}},
     "shortest timeout": {"timeoutSeconds": 1},
     "longest timeout": {"timeoutSeconds": 30},

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 OVERLAYS = ["self-signed", "cert-manager", "fail-open", "policy"]
 
+
 @pytest.mark.parametrize("name", manifests.files())
 def test_generated_files_are_current(name: str) -> None:
     """Each is what `make manifests` would write."""

@@ -95,7 +95,11 @@ def roll(installed: Installation, old: list[Running], stack: contextlib.ExitStac
 
 def test_install_upgrade_rollback_uninstall(plane: ControlPlane, tmp_path: Path) -> None:
     """docs/install.md for a cluster that trains already: fail-open first, then Fail; up and down again; away."""
-    with installation(plane, tmp_path, namespace=NAMESPACE) as made, load(made) as pods, contextlib.ExitStack() as stack:
+    with (
+        installation(plane, tmp_path, namespace=NAMESPACE) as made,
+        load(made) as pods,
+        contextlib.ExitStack() as stack,
+    ):
         pods.wait(10)
         assert pods.repaired == 0
         made.apply(objects({**OLD, "failurePolicy": "Ignore"}))

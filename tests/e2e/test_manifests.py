@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -25,12 +25,26 @@ def test_the_api_server_takes_every_rendering(plane: ControlPlane) -> None:
     every = [
         item
         for number, values in enumerate(CASES.values())
-        for item in rendered(values, name=f"rankfix-{number}", namespace=namespace).values()
+        for item in rendered(single_stack(values), name=f"rankfix-{number}", namespace=namespace).values()
     ]
     words = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
     ran = plane.try_kubectl(*words, stdin=yaml.safe_dump_all(every))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert len(ran.stdout.splitlines()) == len(every)
+
+
+def single_stack(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, for this cluster, which has IPv4 only."""
+    return {**values, "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]}} if "service" in values else values
+
+
+def test_a_cluster_without_ipv6_says_so(plane: ControlPlane) -> None:
+    """Bug 45: two families are preferred by default, which every cluster takes; to require them is refused where one is missing."""
+    plane.namespace(namespace := "rankfix-families")
+    path = f"/api/v1/namespaces/{namespace}/services?dryRun=All"
+    for values, status in (({}, 201), (CASES["IPv6"], 422)):
+        service = rendered(values, namespace=namespace)["Service", "rankfix"]
+        assert plane.request("POST", path, service).status == status
 
 
 @pytest.mark.parametrize("seconds", [0, 31])

@@ -100,7 +100,9 @@ def _faults(review: Object, reply: Reply) -> Iterator[str]:
     for old, new, theirs in zip(before, after, webhook, strict=True):
         if any(new[key] not in {old.get(key), theirs.get(key)} for key in new):
             yield f"{name}: {new}"
-        if PAIR[0] in new and tuple(new[key] for key in PAIR) not in [tuple(e[key] for key in PAIR) for e in (old, theirs)]:
+        if PAIR[0] in new and tuple(new[key] for key in PAIR) not in [
+            tuple(e[key] for key in PAIR) for e in (old, theirs)
+        ]:
             yield f"{name}: half a pair"
 
 
@@ -122,7 +124,10 @@ def test_what_it_repairs_and_what_it_leaves(policy: ControlPlane) -> None:
 
 def test_what_it_leaves_is_warned_of(policy: ControlPlane) -> None:
     """A pair that stays half and half, and annotations that nobody obeys, are named to whoever creates the pod."""
-    for name, words in (("torchrun-shell-n8-worker-0", "half node and half process"), ("ask-n4-worker-0", "need the rankfix webhook")):
+    for name, words in (
+        ("torchrun-shell-n8-worker-0", "half node and half process"),
+        ("ask-n4-worker-0", "need the rankfix webhook"),
+    ):
         text = json.dumps({**recorded("v1.9.0", name), "apiVersion": "v1", "kind": "Pod"})
         ran = policy.try_kubectl("create", "-n", "team-a", "--dry-run=server", "-f", "-", stdin=text)
         assert ran.returncode == 0

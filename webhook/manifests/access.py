@@ -11,22 +11,27 @@ _RBAC = "rbac.authorization.k8s.io"
 _WEBHOOKS = "admissionregistration.k8s.io"
 
 
-def for_certificates(place: Place) -> list[Object]:
-    """The rights to keep one Secret and one webhook configuration, for the jobs or for a server that does it itself."""
-    by_server = place.values.certs.mode == "serve"
-    suffix = "" if by_server else "-certs"
-    rules = [*_secret(place), *_replicas(), *(_lease(place) if by_server else [])]
-    wide = [_rule(_WEBHOOKS, "mutatingwebhookconfigurations", ["get", "patch"], [place.wide])]
-    accounts = (
-        []
-        if by_server
-        else [place.make("v1", "ServiceAccount", "certs", suffix=suffix, automountServiceAccountToken=False)]
-    )
+def for_server(place: Place) -> list[Object]:
+    """The right to see whether the API server trusts us; where the server keeps its certificate, to see to that too."""
+    if place.values.certs.mode != "serve":
+        return _granted(place, "Cluster", "webhook", "", [_configuration(place, ["get"])])
     return [
-        *accounts,
-        *_granted(place, "", suffix, rules),
-        *_granted(place, "Cluster", suffix, wide),
-    ]  # fmt: skip
+        *_granted(place, "", "webhook", "", [*_secret(place), *_replicas(), *_lease(place)]),
+        *_granted(place, "Cluster", "webhook", "", [_configuration(place, ["get", "patch"])]),
+    ]
+
+
+def for_jobs(place: Place) -> list[Object]:
+    """The rights to keep one Secret and one webhook configuration."""
+    return [
+        place.make("v1", "ServiceAccount", "certs", suffix="-certs", automountServiceAccountToken=False),
+        *_granted(place, "", "certs", "-certs", [*_secret(place), *_replicas()]),
+        *_granted(place, "Cluster", "certs", "-certs", [_configuration(place, ["get", "patch"])]),
+    ]
+
+
+def _configuration(place: Place, verbs: list[str]) -> Object:
+    return _rule(_WEBHOOKS, "mutatingwebhookconfigurations", verbs, [place.wide])
 
 
 def _secret(place: Place) -> list[Object]:
@@ -51,11 +56,11 @@ def _rule(group: str, resource: str, verbs: list[str], names: list[str] | None =
     return rule | {"resourceNames": names} if names else rule
 
 
-def _granted(place: Place, reach: str, suffix: str, rules: list[Object]) -> list[Object]:
+def _granted(place: Place, reach: str, component: str, suffix: str, rules: list[Object]) -> list[Object]:
     wide = bool(reach)
-    role = place.make(f"{_RBAC}/v1", f"{reach}Role", "certs", suffix=suffix, wide=wide, rules=rules)
+    role = place.make(f"{_RBAC}/v1", f"{reach}Role", component, suffix=suffix, wide=wide, rules=rules)
     bound = place.make(
-        f"{_RBAC}/v1", f"{reach}RoleBinding", "certs", suffix=suffix, wide=wide,
+        f"{_RBAC}/v1", f"{reach}RoleBinding", component, suffix=suffix, wide=wide,
         roleRef={"apiGroup": _RBAC, "kind": f"{reach}Role", "name": role["metadata"]["name"]},
         subjects=[{"kind": "ServiceAccount", "name": place.name + suffix, "namespace": place.namespace}],
     )  # fmt: skip

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from webhook.manifests import access
-from webhook.manifests.server import cert_flags, container_base, pod_base
+from webhook.manifests.server import cert_flags, container_base, pod_base, where
 
 if TYPE_CHECKING:
     from webhook.manifests.place import Object, Place
@@ -19,19 +19,18 @@ _KEEP = 600  # seconds: an upgrade finds no Job of that name in its way, and its
 
 def self_signed(place: Place) -> list[Object]:
     """Rights, a Job that makes the first certificate at once, a CronJob that keeps it."""
-    return [*access.for_certificates(place), _job(place), _cron_job(place)]
+    return [*access.for_jobs(place), _job(place), _cron_job(place)]
 
 
 def _spec(place: Place, command: str) -> Object:
     container = {
         **container_base(place),
         "command": ["rankfix-certs"],
-        "args": [command, *cert_flags(place)],
+        "args": [command, *where(place), *cert_flags(place)],
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
     }
     pod = {
         **pod_base(place, f"{place.name}-certs"),
-        "automountServiceAccountToken": True,
         "restartPolicy": "OnFailure",
         "containers": [container],
     }

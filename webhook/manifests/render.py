@@ -39,7 +39,7 @@ def base(place: Place) -> list[Object]:
         made.insert(1, server.priority_class(place))
     if values.network_policy:
         made.append(server.network_policy(place))
-    return made
+    return [*made, *access.for_server(place)]
 
 
 def last(place: Place) -> list[Object]:
@@ -54,7 +54,7 @@ def _nothing(_place: Place) -> list[Object]:
 
 CERTIFICATES = {
     "self-signed": certificates.self_signed,
-    "serve": access.for_certificates,
+    "serve": _nothing,
     "cert-manager": certificates.cert_manager,
     "files": _nothing,
 }

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 COMPONENT = "webhook"
 PRE_STOP, GRACE, MARGIN = 5, 20, 15  # seconds: out of the Service, finish what runs, and more than both
+_DNS: Object = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+FIRST_CERTIFICATE = 300  # seconds: kubelet brings a Secret that came late within two minutes
 _TLS = "/etc/rankfix/tls"
 _PRIORITY = 1_000_000_000  # the most that isn't the system's own: training pods wait for us, never we for them
 
@@ -25,7 +27,7 @@ def namespace(place: Place) -> Object:
 
 
 def account(place: Place) -> Object:
-    """The server's ServiceAccount, without a token unless the server keeps its own certificate."""
+    """The server's ServiceAccount; its pods ask for the token themselves."""
     return place.make("v1", "ServiceAccount", COMPONENT, automountServiceAccountToken=False)
 
 
@@ -59,15 +61,14 @@ def disruption_budget(place: Place) -> Object:
 
 
 def network_policy(place: Place) -> Object:
-    """In: anybody to the one port (an API server's address is no pod's). Out: nothing, unless the server needs the API."""
-    out: list[Object] = [{}] if place.values.certs.mode == "serve" else []
+    """In: anybody, to the one port. Out: to the API server, which no selector can name: an address of no pod."""
     return place.make(
         "networking.k8s.io/v1", "NetworkPolicy", COMPONENT,
         spec={
             "podSelector": {"matchLabels": place.selector(COMPONENT)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"port": place.values.port, "protocol": "TCP"}]}],
-            "egress": out,
+            "egress": [{"ports": [{"port": port, "protocol": "TCP"} for port in place.values.api_server_ports]}, _DNS],
         },
     )  # fmt: skip
 
@@ -103,8 +104,6 @@ def _pod(place: Place) -> Object:
         "containers": [_container(place)],
         "volumes": [_tls(place)],
     }  # fmt: skip
-    if values.certs.mode == "serve":
-        pod["automountServiceAccountToken"] = True
     if values.host_network:
         pod |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if values.affinity:
@@ -126,7 +125,7 @@ def pod_base(place: Place, service_account: str) -> Object:
     values = place.values
     pod: Object = {
         "serviceAccountName": service_account,
-        "automountServiceAccountToken": False,
+        "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True, "runAsUser": OWNER_RUN_AS, "runAsGroup": OWNER_RUN_AS, "fsGroup": OWNER_RUN_AS,
@@ -156,14 +155,16 @@ def container_base(place: Place) -> Object:
 
 def _container(place: Place) -> Object:
     values = place.values
-    args = ["serve", f"--port={values.port}", f"--cert-dir={_TLS}"]
-    if values.certs.mode == "serve":
-        args += ["--manage-certs", *cert_flags(place)]
+    keeps = values.certs.mode == "serve"
     container = {
         **container_base(place),
-        "args": args,
+        "args": _args(place),
         "ports": [{"name": "https", "containerPort": values.port, "protocol": "TCP"}],
-        "startupProbe": {**_probe("/healthz"), "failureThreshold": 30, "periodSeconds": 1},
+        "startupProbe": {
+            **_probe("/healthz"),
+            "failureThreshold": FIRST_CERTIFICATE if keeps else 30,
+            "periodSeconds": 1,
+        },
         "readinessProbe": {**_probe("/readyz"), "failureThreshold": 2, "periodSeconds": 2},
         "livenessProbe": {**_probe("/healthz"), "failureThreshold": 3, "periodSeconds": 10},
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP}}},
@@ -177,16 +178,26 @@ def _container(place: Place) -> Object:
     return container
 
 
-def cert_flags(place: Place) -> list[str]:
-    """Where Secret, Service and webhook configuration are, for `rankfix-certs` and `rankfix serve --manage-certs`."""
+def _args(place: Place) -> list[str]:
+    args = ["serve", f"--port={place.values.port}", f"--cert-dir={_TLS}", *where(place)]
+    if place.values.certs.mode == "serve":
+        args += ["--manage-certs", f"--cert-wait={FIRST_CERTIFICATE}", *cert_flags(place)]
+    return args
+
+
+def where(place: Place) -> list[str]:
+    """Where Service and webhook configuration are, for server and certificate jobs."""
     return [
         f"--namespace={place.namespace}",
-        f"--secret={place.secret}",
         f"--service={place.name}",
         f"--webhook-config={place.wide}",
         f"--webhook={ENTRY}",
-        *(f"--dns-name={name}" for name in place.values.certs.extra_dns_names),
     ]
+
+
+def cert_flags(place: Place) -> list[str]:
+    """What those who make certificates are told beside that."""
+    return [f"--secret={place.secret}", *(f"--dns-name={name}" for name in place.values.certs.extra_dns_names)]
 
 
 def _probe(path: str) -> Object:

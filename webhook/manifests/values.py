@@ -98,6 +98,9 @@ class Values(Part):
     service: Service = Service()
     resources: Resources = Resources()
     network_policy: bool = True
+    api_server_ports: Annotated[
+        list[Port], Field(min_length=1, description="Where the NetworkPolicy lets our pods reach the API server.")
+    ] = [443, 6443, 8443, 16443]
     priority_class_name: Annotated[str, Field(description="Empty: a PriorityClass of our own.")] = ""
     node_selector: Words = {}
     tolerations: list[dict[str, Any]] = []

@@ -50,6 +50,7 @@ labels:
 
 {{/* What all pods have in common: placement, user, the restricted pod security profile. */}}
 {{- define "rankfix.podBase" -}}
+automountServiceAccountToken: true
 enableServiceLinks: false
 securityContext:
   runAsNonRoot: true
@@ -85,13 +86,17 @@ securityContext:
     drop: [ALL]
 {{- end -}}
 
-{{/* Where Secret, Service and webhook configuration are. */}}
-{{- define "rankfix.certFlags" -}}
+{{/* Where Service and webhook configuration are. */}}
+{{- define "rankfix.where" -}}
 - --namespace={{ .Release.Namespace }}
-- --secret={{ include "rankfix.secret" . }}
 - --service={{ include "rankfix.name" . }}
 - --webhook-config={{ include "rankfix.wide" . }}
 - --webhook=pods.rankfix.webhook
+{{- end -}}
+
+{{/* What those who make certificates are told beside that. */}}
+{{- define "rankfix.certFlags" -}}
+- --secret={{ include "rankfix.secret" . }}
 {{- range .Values.certs.extraDnsNames }}
 - --dns-name={{ . }}
 {{- end }}
