@@ -31,7 +31,7 @@ class Order:
     """What holds for the whole pod: who asks for what, and what an earlier call of rankfix left.
 
     `mode` is the mode in force (`audit` decides as `auto`), `explicit` whether the pod itself asks for it, `before` the
-    believed results of an earlier call, `again` whether there was one at all.
+    believed results of an earlier call, `earlier` those of any earlier call, also one that left the pair as it was.
     """
 
     pod: Pod
@@ -40,7 +40,7 @@ class Order:
     mode: Mode
     explicit: bool
     before: Earlier | None
-    again: bool
+    earlier: Earlier | None
 
 
 @dataclass(frozen=True, slots=True)

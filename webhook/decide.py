@@ -15,12 +15,12 @@ from webhook.policy import Mode, Policy, Reason, Status
 from webhook.result import Decision, Judged
 from webhook.rules import RULES
 from webhook.rules.arguments import wrapped
-from webhook.summary import nothing_managed, sum_up
+from webhook.summary import nothing_managed, ranks, sum_up
 
 if TYPE_CHECKING:
     from webhook.edits import Edit
     from webhook.facts import Trouble
-    from webhook.notes import Asked
+    from webhook.notes import Asked, Earlier
     from webhook.rules import Rule
 
 __all__ = ["Decision", "Judged", "Mode", "Policy", "Reason", "Status", "decide"]
@@ -66,15 +66,27 @@ def _decide(pod: Pod, policy: Policy, mode: Mode | None, classify: Classify) -> 
     if not managed:
         return _nothing_managed(pod, asked, classify)
     place = next((place for place, c in enumerate(managed) if c.name == DEFAULT_CONTAINER), 0)
-    earlier = notes.earlier(pod)
-    before = facts.believed(earlier, managed[place].env)
-    again = before is not None or earlier.status in (Status.UNCHANGED, Status.WOULD_CHANGE)
+    results = notes.earlier(pod)
+    before = facts.believed(results, managed[place].env)
+    earlier = results if before is not None or _left_alone(results, pod, managed[place]) else None
     wanted = mode or policy.default_mode
     in_force = Mode.AUTO if wanted is Mode.AUDIT else wanted
-    order = Order(pod, policy, asked, in_force, explicit=mode is not None, before=before, again=again)
+    order = Order(pod, policy, asked, in_force, explicit=mode is not None, before=before, earlier=earlier)
     judged = tuple(_judge(case) for case in _cases(order, managed, place, classify))
-    kept = earlier if earlier.changed and (before is not None or notes.RANKS not in pod.annotations) else None
+    kept = results if results.changed and (before is not None or _says_no_ranks(pod, judged[place])) else None
     return sum_up(judged, judged[place], kept, audit=wanted is Mode.AUDIT)
+
+
+def _left_alone(results: Earlier, pod: Pod, main: Container) -> bool:
+    """Whether an earlier call wrote results that say nothing of ranks: it changed no env, or there were no numbers."""
+    if results.changed:
+        numbers = [notes.is_rank(main.env.text(name) or "") for name in ("RANK", "WORLD_SIZE")]
+        return notes.RANKS not in pod.annotations and not all(numbers)
+    return results.status is not None
+
+
+def _says_no_ranks(pod: Pod, main: Judged) -> bool:
+    return notes.RANKS not in pod.annotations and ranks(main) is None
 
 
 def _nothing_managed(pod: Pod, asked: Asked, classify: Classify) -> Decision:

@@ -21,7 +21,7 @@ def read(raw: dict[str, Any], asked: Asked | None = None, before: Earlier | None
     return facts.read(view, view.containers[0], asked or Asked(), before, facts.gpu_limit(view.containers[0]))
 
 
-def with_env(job: Job, k: int = 1, **values: Any) -> dict[str, Any]:
+def with_env(job: Job, k: int = 1, /, **values: Any) -> dict[str, Any]:
     """A pod of a job whose env has other values; None takes an entry away, a dict is a `valueFrom`."""
     raw = job.pod(k)
     container = raw["spec"]["containers"][0]
@@ -32,7 +32,7 @@ def with_env(job: Job, k: int = 1, **values: Any) -> dict[str, Any]:
     return raw
 
 
-def with_labels(job: Job, k: int = 1, **labels: Any) -> dict[str, Any]:
+def with_labels(job: Job, k: int = 1, /, **labels: Any) -> dict[str, Any]:
     """A pod of a job with other labels of the newest generation; None takes one away."""
     raw = job.pod(k)
     for key, value in labels.items():
@@ -139,15 +139,16 @@ def test_without_labels_pet_node_rank_is_enough() -> None:
     ],
 )
 def test_contradictions_are_inconsistent(raw: dict[str, Any]) -> None:
-    """k >= P, N < 1, numbers that are none, and labels that disagree with PET_NODE_RANK change nothing."""
+    """That is k >= P, N < 1, numbers that are none, and labels that disagree with PET_NODE_RANK change nothing."""
     trouble = read(raw).trouble
     assert trouble is not None
     assert trouble.reason is Reason.INCONSISTENT
 
 
 def test_a_pet_node_rank_that_is_no_number_leaves_the_labels() -> None:
-    """k comes from the labels where PET_NODE_RANK isn't a plain integer, or comes from elsewhere."""
-    for value in ("one", {"fieldRef": {}}):
+    """The labels give k where PET_NODE_RANK isn't a plain integer, or comes from elsewhere."""
+    odd: list[Any] = ["one", {"fieldRef": {}}]
+    for value in odd:
         assert read(with_env(MODERN, PET_NODE_RANK=value)).node == Found(1, "labels")
 
 
@@ -252,9 +253,9 @@ def test_odd_resources_have_no_gpu_limit(resources: object) -> None:
     assert facts.gpu_limit(pod.read({"spec": {"containers": [{"resources": resources}]}}).containers[0]) is None
 
 
-def earlier(job: Job, ranks: str, k: int = 1, **env: str) -> Earlier | None:
-    """The earlier results that a pod with this annotation and env is believed to have."""
-    raw = with_env(job.but(annotations={notes.STATUS: "process", notes.RANKS: ranks}), k, **env)
+def earlier(ranks: str, **env: str) -> Earlier | None:
+    """The earlier results that an old operator's pod with this annotation and env is believed to have."""
+    raw = with_env(OLD.but(annotations={notes.STATUS: "process", notes.RANKS: ranks}), 1, **env)
     view = pod.read(raw)
     return facts.believed(notes.earlier(view), view.containers[0].env)
 
@@ -262,7 +263,7 @@ def earlier(job: Job, ranks: str, k: int = 1, **env: str) -> Earlier | None:
 def test_earlier_results_are_believed_where_the_env_shows_them() -> None:
     """`rankfix/ranks` tells P at a second call, when WORLD_SIZE is P * N by then."""
     mutated = {"RANK": "4", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
-    before = earlier(OLD, "k=1 P=2 N=4 ranks=4-7/8", **mutated)
+    before = earlier("k=1 P=2 N=4 ranks=4-7/8", **mutated)
     assert before is not None
     assert read(with_env(OLD, **mutated), before=before).pods == Found(2, "rankfix/ranks")
     assert read(with_env(Job(pods=3, elastic="2:2"), PET_NNODES="3:3"), before=before).pods == Found(2, "rankfix/ranks")
@@ -282,7 +283,7 @@ def test_earlier_results_are_believed_where_the_env_shows_them() -> None:
 )
 def test_copied_results_are_not_believed(ranks: str, env: dict[str, str]) -> None:
     """Annotations that a user copied from another pod into the template don't change what the env says."""
-    assert earlier(OLD, ranks, **env) is None
+    assert earlier(ranks, **env) is None
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,9 @@ def test_what_is_asked_is_read(ask: dict[str, Any], found: Asked) -> None:
     assert asked(**ask) == found
 
 
+ODD: tuple[Any, ...] = (None, 4, [], {}, True)
+BAD_MODES: tuple[Any, ...] = ("", "Auto", "proces", " auto", "auto ", "on", *ODD)
+BAD_NAMES: tuple[Any, ...] = ("", ",", "pytorch,", "nobody", "pytorch,nobody", "PyTorch", *ODD)
 BAD_N = ("0", "00", "01", "10000", "-1", "+1", "1.0", " 1", "1 ", "1\n", "٣", "1_0", "many", "GPU", "", "auto")
 BAD_UNEQUAL = (
     "master=1",
@@ -54,10 +57,10 @@ BAD_UNEQUAL = (
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("mode", value) for value in ("", "Auto", "proces", " auto", "auto ", "on", None, 1, [], {}, True)),
-        *(("nproc_per_node", value) for value in (*BAD_N, *BAD_UNEQUAL, None, 4, [], {})),
-        *(("containers", value) for value in ("", ",", "pytorch,", "nobody", "pytorch,nobody", "PyTorch", None, 3, [])),
-        *(("init_containers", value) for value in ("True", "yes", "1", "", None, True, [])),
+        *(("mode", odd) for odd in BAD_MODES),
+        *(("nproc_per_node", odd) for odd in (*BAD_N, *BAD_UNEQUAL, *ODD)),
+        *(("containers", odd) for odd in BAD_NAMES),
+        *(("init_containers", odd) for odd in ("True", "yes", "1", "", *ODD)),
         *((key, "x") for key in ("modes", "Mode", "", "nproc", "a~b/c")),
     ],
 )

@@ -112,7 +112,7 @@ LABEL = {"training.kubeflow.org/operator-name": "pytorchjob-controller"}
     ],
 )
 def test_ours_is_what_a_pytorchjob_controls(metadata: dict[str, Any], *, ours: bool) -> None:
-    """A controller of kind PyTorchJob in group kubeflow.org, or the label where no controller is; never a mirror pod."""
+    """A controller of kind PyTorchJob in kubeflow.org, or the label where no controller is; never a mirror pod."""
     assert pod.is_ours({"metadata": metadata}) is ours
 
 

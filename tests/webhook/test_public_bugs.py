@@ -34,7 +34,7 @@ def body(raw: Any, version: str = "v1", **request: Any) -> bytes:
 @pytest.mark.parametrize("copies", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_WORLD_SIZE", "PYTORCH_DIST_INIT_METHOD"])
 def test_bug_16_duplicates_of_a_name(name: str, copies: int) -> None:
-    """Bug 16: with 0 to 3 copies of a name beside the operator's, the one that counts is right, and no copy is added."""
+    """Bug 16: with 0 to 3 copies of a name beside the operator's the one that counts is right, and none is added."""
     raw = MODERN.but(env=tuple(entries({name: "old"})) * copies).pod()
     mutated = after(raw)
     want = {"RANK": "4", "WORLD_SIZE": "8", "NODE_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
@@ -132,7 +132,7 @@ def test_bug_22_leading_zeros_are_digits() -> None:
 
 
 def test_bug_23_references_still_resolve() -> None:
-    """Bug 23: nothing is moved, so a `$(RANK)` in a later entry is expanded as before; ours stand after what they name."""
+    """Bug 23: nothing is moved, so a later `$(RANK)` is expanded as before; ours stand after what they name."""
     raw = MODERN.pod()
     raw["spec"]["containers"][0]["env"] += entries({"OUT": "/d/$(RANK)/$(WORLD_SIZE)"})
     names = [entry["name"] for entry in after(raw)["spec"]["containers"][0]["env"]]

@@ -61,7 +61,7 @@ def test_a_fixed_rank_becomes_the_pods(k: int) -> None:
     ],
 )
 def test_a_rank_that_isnt_certain_stays(flags: dict[str, Any]) -> None:
-    """F1 wants a literal count that is P, a literal rank in its place, a static rendezvous, and the job's own master."""
+    """F1 wants a literal count that is P, a literal rank, a static rendezvous, and the job's own master."""
     raw = FIXED.pod()
     given = answer(raw, launch=fixed(raw, **flags))
     assert "F1" not in given.rules
@@ -236,7 +236,7 @@ def test_twins_are_nodes_of_torchruns_own() -> None:
     ],
 )
 def test_torchrun_needs_a_python_script(command: tuple[str, ...] | None) -> None:
-    """On any other class, and where python runs text, the annotation can't be obeyed; a server's default falls to auto."""
+    """Elsewhere, and where python runs text, it can't be obeyed; a server's default falls to auto."""
     given = answer(MODERN.but(command=command, ask=TORCHRUN).pod())
     assert (given.allowed, given.reason) == (False, "denied")
     assert 'annotation rankfix/mode is "torchrun"' in str(given.message)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support_core import MODERN, OLD, Job, after, answer, changes, entries, env_of, flag, launched, start
-from webhook.launch import Launch
+
+if TYPE_CHECKING:
+    from webhook.launch import Launch
 
 CLASSES = ("launcher-env", "reads-rank", "hidden", "launcher-fixed", "launcher", "own-launcher", "python", "entrypoint")
 
@@ -179,8 +181,8 @@ def test_init_containers_learn_their_pod(job: Job, env: dict[str, Any]) -> None:
 
 def test_init_containers_get_nothing_unasked() -> None:
     """Without the annotation, or with "false", they stay as they are."""
-    for annotations in ({}, {"rankfix/init-containers": "false"}):
-        raw = MODERN.but(annotations=annotations).pod()
+    for asked in ({}, {"rankfix/init-containers": "false"}):
+        raw = MODERN.but(annotations=asked).pod()
         raw["spec"]["initContainers"] = [{"name": "fetch"}]
         assert after(raw)["spec"]["initContainers"] == [{"name": "fetch"}]
 

@@ -144,7 +144,7 @@ TWINS = Job(names=("pytorch", "pytorch-1"))
     ],
 )
 def test_twins_share_the_pods_processes(job: Job, ranks: list[tuple[str | None, ...]]) -> None:
-    """Each twin has its part of the pod's ranks, and is a node of its own; LOCAL_RANK only where it runs one process."""
+    """Each twin has its part of the pod's ranks, and is a node of its own; LOCAL_RANK only for one process."""
     raw = job.pod()
     names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
     result = after(raw)
@@ -177,7 +177,7 @@ def test_twins_are_equal_in_what_they_run(field: str) -> None:
     "command", [("python", "train.py", "--lr", "1"), ("sh", "-c", "python train.py"), ("bash", "-c", "python a.py")]
 )
 def test_twins_stay_twins_when_katib_wraps_one(command: tuple[str, ...]) -> None:
-    """Katib wraps the main container of the master before our first call; workers and master must agree all the same."""
+    """Katib wraps the master's main container before our first call; master and workers must agree all the same."""
     raw = katib(TWINS.but(command=command).pod())
     assert answer(raw).rules == ("T1",)
     raw["spec"]["containers"][1]["command"] = ["python", "other.py"]

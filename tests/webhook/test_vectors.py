@@ -199,7 +199,7 @@ def test_every_init_container_of_a_recorded_pod_is_as_the_contract_says(recorded
     main = recorded.pod["spec"]["containers"][0]
     k, pods = node_of(recorded.pod, main)
     new = {"RANK": str(k), "WORLD_SIZE": str(pods), "NODE_RANK": str(k)}
-    new |= {name: env_of(main).get(name) for name in ("MASTER_ADDR", "MASTER_PORT")}
+    new |= {name: str(env_of(main).get(name)) for name in ("MASTER_ADDR", "MASTER_PORT")}
     before = recorded.pod["spec"].get("initContainers", [])
     for old, now in zip(before, recorded.patched["spec"].get("initContainers", []), strict=True):
         assert env_of(now) == env_of(old) | (new if "I1" in recorded.rules else {})

@@ -36,7 +36,7 @@ def test_legal_json_is_read(body: bytes, value: Any) -> None:
 )
 def test_what_is_no_json_is_refused(body: bytes) -> None:
     """The error is one line which says that JSON was expected, and has nothing of the body in it."""
-    with pytest.raises(BadReview, match="^the body is not JSON .*; an AdmissionReview was expected$"):
+    with pytest.raises(BadReview, match=r"^the body is not JSON .*; an AdmissionReview was expected$"):
         decode(body)
 
 

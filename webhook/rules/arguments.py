@@ -100,11 +100,9 @@ def launcher_wrap(case: Case) -> Edits | None:
     """
     if not case.chosen:
         return None
-    if wrapped(case):
-        return ()
     wrap = case.launch.wrap
-    if wrap is None or case.launch.cls is not LaunchClass.PYTHON:
-        return None
+    if wrap is None or wrapped(case):
+        return ()
     words = (*WRAPPER, *_flags(case))
     if wrap.offset is None:
         return (AddWords(case.container, wrap.field, wrap.index, words),)

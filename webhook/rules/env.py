@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from webhook import contracts
 from webhook.edits import Edits, env_edits
 from webhook.facts import plain
+from webhook.policy import Status
 from webhook.rules.pair import LAUNCHERS
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def init_containers(case: Case) -> Edits | None:
     rank, pods = str(case.facts.at), str(case.facts.of)
     wanted = [("RANK", rank), ("WORLD_SIZE", pods), ("NODE_RANK", rank), *_copied(case)]
     meant = case.order.pod.init_containers
-    if case.order.again:  # a template's init containers come with the pod: one that appears later is another webhook's
+    earlier = case.order.earlier
+    if earlier is not None and not (earlier.status is Status.WOULD_CHANGE and "I1" in earlier.rules):
+        # A template's init containers come with the pod: one that appears after our call is another webhook's.
         meant = tuple(c for c in meant if "NODE_RANK" in c.env and "RANK" in c.env)
     return tuple(edit for container in meant for edit in env_edits(container, wanted))
 
