@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from certs.rotate import Answer
 
 
-class Conflict(CertsError):  # noqa: N818 - the HTTP status it stands for
+class Conflict(CertsError):
     """Somebody else wrote first: read again."""
 
 
@@ -121,7 +121,7 @@ def _moment(now: datetime, after: datetime | None) -> datetime:
     return max(now, after + BACKDATE) if after and after <= now else now
 
 
-class Unfinished(CertsError):  # noqa: N818 - nothing is wrong: the next run goes on
+class Unfinished(CertsError):
     """Time is up; the message says what was waited for."""
 
 

@@ -104,7 +104,7 @@ def ask(api: Api, method: str, path: str, body: object = None, media: str = "app
     raise ApiError(f"{method} {path}: {said}")
 
 
-class Absent(ApiError):  # noqa: N818 - the HTTP status it stands for
+class Absent(ApiError):
     """There is no such object."""
 
 

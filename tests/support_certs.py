@@ -30,7 +30,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/ml/endpointslices"
 NAMES = service_names("rankfix", "ml")
 
 
-class Crash(Exception):  # noqa: N818 - no error of ours: the process is gone
+class Crash(Exception):
     """What ends a run in the midst of it."""
 
 

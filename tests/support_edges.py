@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry
 
 from certs.issue import make_ca, make_leaf
-from webhook import app, logs, mutate, serve, tls
+from webhook import app, logs, mutate, serve
 from webhook.metrics import Metrics
 from webhook.policy import Policy
 from webhook.settings import Settings, load
@@ -320,10 +320,9 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
     stream = io.StringIO()
     loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
-    context = None if loaded.plain_http else tls.context(loaded.cert_dir)
     with serve.listen("127.0.0.1", 0) as sock, logs.forwarded(log):
         port = sock.getsockname()[1]
-        server = serve.make(loaded, context=context, log=log, version="9.9.9")
+        server = serve.make(loaded, log=log, version="9.9.9")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:

@@ -26,7 +26,7 @@ CASES: dict[str, dict[str, Any]] = {
     "no guard": {"failurePolicy": "Ignore", "guard": "off"},
     "policy fails open": {"serverless": True, "failurePolicy": "Ignore"},
     "namespaces": {"excludedNamespaces": ["gatekeeper-system", "istio-system"]},
-    "settings": {"settings": {"default-mode": "audit", "grace": 10, "max-body": "8MiB"}},
+    "settings": {"settings": {"default-mode": "audit", "keep-alive": 100, "max-body": "8MiB"}},
     "placement": {
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],

@@ -95,6 +95,7 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
     host: Annotated[Flag, _flag("host")] = None,
     port: Annotated[Flag, _flag("port")] = None,
     cert_dir: Annotated[Flag, _flag("cert_dir")] = None,
+    cert_wait: Annotated[Flag, _flag("cert_wait")] = None,
     plain_http: Annotated[
         bool | None,
         typer.Option("--plain-http/--no-plain-http", help=settings.describe("plain_http"), show_default=False),
@@ -106,14 +107,26 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
     max_body: Annotated[Flag, _flag("max_body")] = None,
     body_timeout: Annotated[Flag, _flag("body_timeout")] = None,
     keep_alive: Annotated[Flag, _flag("keep_alive")] = None,
+    drain: Annotated[Flag, _flag("drain")] = None,
     grace: Annotated[Flag, _flag("grace")] = None,
     log_level: Annotated[Flag, _flag("log_level")] = None,
+    webhook_config: Annotated[Flag, _flag("webhook_config")] = None,
+    webhook: Annotated[Flag, _flag("webhook")] = None,
+    namespace: Annotated[Flag, _flag("namespace")] = None,
+    service: Annotated[Flag, _flag("service")] = None,
+    secret: Annotated[Flag, _flag("secret")] = None,
+    dns_name: Annotated[list[str] | None, _flag("dns_name")] = None,
+    manage_certs: Annotated[
+        bool | None,
+        typer.Option("--manage-certs/--no-manage-certs", help=settings.describe("manage_certs"), show_default=False),
+    ] = None,
 ) -> None:
     """Serve the webhook. A setting comes from its flag, else RANKFIX_<NAME>, else the --config file."""
     flags = {
         "host": host,
         "port": port,
         "cert_dir": cert_dir,
+        "cert_wait": cert_wait,
         "plain_http": plain_http,
         "default_mode": default_mode,
         "hidden": hidden,
@@ -122,8 +135,16 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
         "max_body": max_body,
         "body_timeout": body_timeout,
         "keep_alive": keep_alive,
+        "drain": drain,
         "grace": grace,
         "log_level": log_level,
+        "webhook_config": webhook_config,
+        "webhook": webhook,
+        "namespace": namespace,
+        "service": service,
+        "secret": secret,
+        "dns_name": ",".join(dns_name) if dns_name else None,
+        "manage_certs": manage_certs,
     }
     loaded = settings.load(flags, config=config)
     if print_settings:

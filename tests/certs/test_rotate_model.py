@@ -1,4 +1,4 @@
-"""Any number of runs, step by step between each other, crashes, kubelets at their own pace, and people who break things:
+"""Any number of runs, step by step between each other, crashes, kubelets at their own pace, people who break things:
 whatever the order, each leaf that is served verifies under each caBundle that an API server may still use.
 """
 
@@ -127,6 +127,7 @@ class Rotations(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Left alone, one run brings everything in order."""
         settled(self.world, self.world.run(settle=SETTLE))
+        self.world.sync()
         assert self.world.bundle() == self.world.data("ca.crt") == self.world.signer().pem
         assert not self.world.untrusted()
 

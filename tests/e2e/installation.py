@@ -13,14 +13,15 @@ import copy
 import json
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 import yaml
 
-from certs.issue import make_ca, make_leaf
+from certs import __main__ as certs_main
+from certs.issue import CertsError
 from tests.e2e.forwarder import Forwarder, forwarder
 from tests.support_deploy import Object, Objects, one, rendered
 from tests.support_edges import Running, child
@@ -95,18 +96,28 @@ class Installation:
         text = stream(on_loopback(self.objects, self.front.port))
         self.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
 
+    def run_job(self, kind: str, *more: str) -> str:
+        """Run the command of the Job or CronJob; what it complains about."""
+        return job(self.plane, self.objects, kind, *more)
+
     def make_certificate(self) -> None:
-        """A Secret and a caBundle, by hand: for tests that aren't about certificates."""
-        now, service = datetime.now(UTC), f"{self.name}.{self.namespace}.svc"
-        ca = make_ca(now=now, lifetime=timedelta(days=2))
-        leaf = make_leaf(ca, names=[service, "localhost"], ips=["127.0.0.1"], now=now, lifetime=timedelta(days=1))
-        for name, data in (("tls.crt", leaf.certificate), ("tls.key", leaf.key), ("ca.crt", ca.certificate)):
-            (self.folder / name).write_bytes(data)
-        entry = one(self.objects, "MutatingWebhookConfiguration")["webhooks"][0]["name"]
-        bundle = base64.b64encode(ca.certificate).decode()
-        patch = {"webhooks": [{"name": entry, "clientConfig": {"caBundle": bundle}}]}
-        media = "application/strategic-merge-patch+json"
-        self.plane.request("PATCH", self.configuration, patch, media=media).must()
+        """The first certificate, as the Job makes it, and in the folder of the servers."""
+        assert self.run_job("Job", "--settle=0.1") == ""
+        self.mount()
+
+    def mount(self) -> None:
+        """Bring the Secret's files into the servers' folder as kubelet does: all at once, by a swap of `..data`."""
+        volume = one(self.objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]["secret"]
+        secret = self.plane.get(f"/api/v1/namespaces/{self.namespace}/secrets/{volume['secretName']}")
+        version = self.folder / f"..{secret['metadata']['resourceVersion']}"
+        version.mkdir(exist_ok=True)
+        for item in volume["items"]:
+            (version / item["path"]).write_bytes(base64.b64decode(secret["data"][item["key"]]))
+            link = self.folder / item["path"]
+            if not link.is_symlink():
+                link.symlink_to(f"..data/{item['path']}")
+        (self.folder / "..fresh").symlink_to(version.name)
+        (self.folder / "..fresh").replace(self.folder / "..data")
 
     @contextlib.contextmanager
     def server(self, *flags: str, joins: bool = True) -> Iterator[Running]:
@@ -142,6 +153,25 @@ class Installation:
         self.plane.kubectl(*words, "mutatingwebhookconfiguration", self.configuration.rpartition("/")[2])
         self.plane.kubectl(*words, "-f", "-", stdin=stream(self.objects))
         _finish(self.plane, self.namespace)
+
+
+def job(plane: ControlPlane, objects: Objects, kind: str, *more: str) -> str:
+    """Run the command of the Job or CronJob of `objects` as its ServiceAccount; what it complains about."""
+    spec = one(objects, kind)["spec"]
+    pod = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]["spec"]
+    command, args = pod["containers"][0]["command"], pod["containers"][0]["args"]
+    assert command == ["rankfix-certs"]
+    token = plane.token(one(objects, "Deployment")["metadata"]["namespace"], pod["serviceAccountName"])
+    return certs(*args, *more, f"--kubeconfig={plane.kubeconfig_for(token, 'jobs')}")
+
+
+def certs(*words: str) -> str:
+    """Run `rankfix-certs` in this process; what it can't do."""
+    try:
+        typer.main.get_command(certs_main.app).main([*words], standalone_mode=False)
+    except CertsError as exc:
+        return str(exc)
+    return ""
 
 
 def repaired(reply: Reply) -> bool:

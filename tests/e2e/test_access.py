@@ -6,16 +6,12 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer
 
-from certs import __main__ as certs_main
-from certs.issue import CertsError
-from tests.e2e.installation import CONFIGURATIONS, stream
+from tests.e2e.installation import CONFIGURATIONS, job, stream
 from tests.support_deploy import Objects, one, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.controlplane import ControlPlane
 
@@ -77,27 +73,11 @@ class Jobs:
 
     def run(self, kind: str, *more: str) -> str:
         """What the command of a Job or CronJob complains about; nothing, if it has done its work."""
-        spec = one(OBJECTS, kind)["spec"]
-        pod = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]["spec"]
-        assert pod["containers"][0]["command"] == ["rankfix-certs"]
-        token = self.plane.token(NAMESPACE, pod["serviceAccountName"])
-        kubeconfig = self.plane.kubeconfig_for(token, "jobs")
-        return call(*pod["containers"][0]["args"], *more, kubeconfig=kubeconfig)
+        return job(self.plane, OBJECTS, kind, "--timeout=0", "--settle=0", *more)
 
 
 def _cluster_wide() -> Objects:
     return {key: item for key, item in OBJECTS.items() if key[0] in OURS - {"ServiceAccount"}}
-
-
-def call(*args: str, kubeconfig: Path) -> str:
-    """Run `rankfix-certs` in this process."""
-    try:
-        typer.main.get_command(certs_main.app).main(
-            [*args, f"--kubeconfig={kubeconfig}", "--timeout=0", "--settle=0"], standalone_mode=False
-        )
-    except CertsError as exc:
-        return str(exc)
-    return ""
 
 
 def work(jobs: Jobs) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 NAMESPACE = "rankfix-life"
+END = ("--drain=2", "--grace=5")
 OLD = {"replicas": 2}
 NEW = {"replicas": 3, "timeoutSeconds": 5, "settings": {"default-mode": "auto"}, "excludedNamespaces": ["istio-system"]}
 
@@ -86,9 +87,9 @@ def roll(installed: Installation, old: list[Running], stack: contextlib.ExitStac
     """What a Deployment does, with maxUnavailable 0: a new server joins, then an old one leaves and ends."""
     fresh = []
     for gone in old:
-        fresh.append(stack.enter_context(installed.server("--grace=5")))
+        fresh.append(stack.enter_context(installed.server(*END)))
         installed.front.ports.remove(gone.port)
-        time.sleep(0.5)  # stands for the preStop hook: connections go elsewhere from now on
+        time.sleep(0.5)  # stands for the preStop hook: new connections go elsewhere from now on
         assert gone.stop(signal.SIGTERM) == 0
     return fresh
 
@@ -104,7 +105,7 @@ def test_install_upgrade_rollback_uninstall(plane: ControlPlane, tmp_path: Path)
         assert pods.repaired == 0
         made.apply(objects({**OLD, "failurePolicy": "Ignore"}))
         made.make_certificate()
-        servers = [stack.enter_context(made.server("--grace=5")) for _ in range(2)]
+        servers = [stack.enter_context(made.server(*END)) for _ in range(2)]
         made.await_repair()
         made.apply(objects(OLD))
         made.await_repair()

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from webhook.manifests.place import Object, Place
 
 COMPONENT = "webhook"
-PRE_STOP, GRACE, MARGIN = 5, 20, 15  # seconds: out of the Service, finish what runs, and more than both
+# Seconds at the end: out of the Service; hand open connections over; finish what runs; and some to spare
+PRE_STOP, DRAIN, GRACE, MARGIN = 5, 5, 20, 10
 _DNS: Object = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
 FIRST_CERTIFICATE = 300  # seconds: kubelet brings a Secret that came late within two minutes
 _TLS = "/etc/rankfix/tls"
@@ -99,7 +100,7 @@ def _pod(place: Place) -> Object:
     pod: Object = {
         **pod_base(place, place.name),
         "priorityClassName": values.priority_class_name or place.wide,
-        "terminationGracePeriodSeconds": PRE_STOP + GRACE + MARGIN,
+        "terminationGracePeriodSeconds": PRE_STOP + DRAIN + GRACE + MARGIN,
         "topologySpreadConstraints": [_spread(place, key) for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")],
         "containers": [_container(place)],
         "volumes": [_tls(place)],
@@ -179,7 +180,8 @@ def _container(place: Place) -> Object:
 
 
 def _args(place: Place) -> list[str]:
-    args = ["serve", f"--port={place.values.port}", f"--cert-dir={_TLS}", *where(place)]
+    args = ["serve", f"--port={place.values.port}", f"--cert-dir={_TLS}", f"--drain={DRAIN}", f"--grace={GRACE}"]
+    args += where(place)
     if place.values.certs.mode == "serve":
         args += ["--manage-certs", f"--cert-wait={FIRST_CERTIFICATE}", *cert_flags(place)]
     return args

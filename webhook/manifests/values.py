@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 Words = dict[str, str]
 DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-SETTINGS = ("body-timeout", "default-mode", "entrypoint", "grace", "hidden", "keep-alive", "log-level", "max-body",
+SETTINGS = ("body-timeout", "default-mode", "entrypoint", "hidden", "keep-alive", "log-level", "max-body",
             "on-bug")  # fmt: skip
 
 

@@ -55,7 +55,8 @@ def _leave(argv: list[Text], state: State) -> Done:
 
 def _shift(argv: list[Text], state: State) -> Done:
     count = argv[1].literal if len(argv) > 1 else None
-    state.positional = state.positional[number(count) if count is not None else 1 :]
+    skip = number(count) if count is not None else 1
+    state.positional = tuple(words[skip:] for words in state.positional)
     return Done(Status(None))
 
 
@@ -150,10 +151,10 @@ def _set(argv: list[Text], state: State) -> Done:
     literals = [text.literal for text in words]
     if "--" in literals:
         at = literals.index("--")
-        state.positional = tuple(words[at + 1 :])
+        state.positional = (tuple(words[at + 1 :]),)
         literals = literals[:at]
     elif words and not (literals[0] or "").startswith(("-", "+")):
-        state.positional = tuple(words)
+        state.positional = (tuple(words),)
     for i, option in enumerate(literals):
         follows = literals[i + 1] if i + 1 < len(literals) else None
         if option and option[0] in "-+" and ("a" in option[1:] or (option[1:2] == "o" and follows == "allexport")):

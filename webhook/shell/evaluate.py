@@ -148,8 +148,8 @@ class Walk:
             if status.truth is None:
                 self._maybe(node.body, state, status.deps)
                 return Status(None, status.deps)
-            arguments = len(state.positional)
-            if status.truth is node.until or not self._body(node.body, state) or len(state.positional) >= arguments:
+            arguments = _arguments(state)
+            if status.truth is node.until or not self._body(node.body, state) or _arguments(state) >= arguments:
                 break
         return Status(None)
 
@@ -173,7 +173,11 @@ class Walk:
         if node.counts is not None:
             self._maybe(node.body, state, expander.arithmetic(node.counts))
             return Status(None)
-        words = state.positional if node.words is None else [f for w in node.words for f in expander.fields(w)[0]]
+        words = (
+            max(state.positional, key=len)
+            if node.words is None
+            else [f for w in node.words for f in expander.fields(w)[0]]
+        )
         if (
             words
             and len(words) <= _UNROLLED
@@ -247,6 +251,10 @@ class Walk:
     def function(self, node: Function, state: State) -> Status:
         state.functions[node.name] = (node.body, self.source)
         return Status(True)
+
+
+def _arguments(state: State) -> int:
+    return sum(map(len, state.positional))
 
 
 def _is_set(state: State, name: str) -> bool | None:

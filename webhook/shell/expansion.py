@@ -114,25 +114,25 @@ class Expander:
         if piece.prefix or (piece.op and piece.op not in (":-", "-", ":")):
             return [[opaque(self._variable_deps(piece.name))]]
         if piece.name in ("@", "*"):
-            items: list[tuple[Text, ...]] = [self._state.positional]
+            items = list(self._state.positional)
             if piece.op == ":":
                 skip = _number(piece.operand)
                 if skip is None:
-                    return [[opaque(NOTHING.union(*(t.deps for t in items[0])))]]
-                items = [(self._state.zero, *items[0])[skip:]]
+                    return [[opaque(self._variable_deps("@"))]]
+                items = [(self._state.zero, *item)[skip:] for item in items]
         else:
             variable = self._state.variable(piece.name)
             if variable is None:
                 items = [(opaque(vanishes=True),)]
             else:
-                items = list(variable.arrays) or [(text,) for text in variable.values] or [()]
+                items = [*variable.arrays, *((text,) for text in variable.values)] or [()]
         if piece.op in (":-", "-"):
             items = [item or self.texts(piece.operand) for item in items]
         return [list(item) for item in items]
 
     def _variable_deps(self, name: str) -> frozenset[str]:
         if name in ("@", "*"):
-            return NOTHING.union(*(text.deps for text in self._state.positional))
+            return NOTHING.union(*(text.deps for words in self._state.positional for text in words))
         variable = self._state.variable(name)
         return variable.deps if variable is not None else NOTHING
 
@@ -163,16 +163,16 @@ class Expander:
             return (self._state.zero,)
         if name.isdigit():
             at = int(name[:4]) - 1
-            return (self._state.positional[at],) if at < len(self._state.positional) else (EMPTY,)
+            return tuple(dict.fromkeys(w[at] if at < len(w) else EMPTY for w in self._state.positional))
         if name == "#":
-            return (known(str(len(self._state.positional))),)
+            return tuple(known(str(count)) for count in sorted({len(words) for words in self._state.positional}))
         if not name.isidentifier():
             return (opaque(),)
         variable = self._state.variable(name)
         if variable is None:
             return None
         if variable.arrays:
-            return self._item(piece.index or "0", variable)
+            return merged(self._item(piece.index or "0", variable), variable.values)
         return variable.values or None
 
     def _item(self, index: str, variable: Variable) -> tuple[Text, ...]:

@@ -190,7 +190,7 @@ class Runner:
         saved, local = state.positional, state.local_control
         for key, values in assigns:
             state.assign(key, Variable(values, exported=True))
-        state.positional = tuple(argv[1:])
+        state.positional = (tuple(argv[1:]),)
         self._locals.append({})
         self._depth += 1
         status = Walk(self, source, walk.where, walk.stdin).node(body, state)
@@ -240,7 +240,7 @@ class Runner:
         for name in sorted(peeled.unset | (PAIR if peeled.cleared else NOTHING)):
             self.unset(name, child, walk.where)
         child.zero = rest[0] if rest else known("sh")
-        child.positional = tuple(rest[1:])
+        child.positional = (tuple(rest[1:]),)
         status = self._nested(text, walk.where, call.stdin[1], child)
         state.unread = child.unread
         state.control |= child.control

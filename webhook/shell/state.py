@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from webhook.shell.source import Source
     from webhook.shell.tree import Node
 
+_MOST = 8  # lists that a name or the positional parameters may be
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -36,7 +38,7 @@ class State:
     changed: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, tuple[Node, Source]] = field(default_factory=dict)
     zero: Text = field(default_factory=opaque)
-    positional: tuple[Text, ...] = ()
+    positional: tuple[tuple[Text, ...], ...] = ((),)  # what the positional parameters may be
     control: frozenset[str] = NOTHING  # the entries that decided that this point is reached
     local_control: frozenset[str] = NOTHING  # the same, until the function returns
     jump: str = ""  # "exit", "return", "break" once this path goes no further
@@ -89,7 +91,7 @@ class State:
         if inherit:
             return self.fork()
         kept = {n: v for n, v in self.changed.items() if v.exported or not (v.values or v.arrays)}
-        return replace(self, changed=kept, functions=dict(self.functions), positional=(), allexport=False)
+        return replace(self, changed=kept, functions=dict(self.functions), positional=((),), allexport=False)
 
     def join(self, branches: list[State], because: frozenset[str]) -> list[object]:
         """Become what is possible after any of these branches. Returns the unknown programs that ended paths leave."""
@@ -121,7 +123,7 @@ class State:
         names = dict.fromkeys(name for b in branches for name in b.changed)
         self.changed = {name: self._joined([b.variable(name) for b in branches]) for name in names}
         self.functions = {k: v for b in branches for k, v in b.functions.items()}
-        self.positional = max((b.positional for b in branches), key=len)
+        self.positional = tuple(dict.fromkeys(words for b in branches for words in b.positional))[:_MOST]
 
     def _joined(self, found: list[Variable | None]) -> Variable:
         if all(v is found[0] for v in found) and found[0] is not None:
@@ -130,7 +132,7 @@ class State:
         every = [v if v is not None else unknown for v in found]
         return Variable(
             merged(*(v.values for v in every)),
-            tuple(dict.fromkeys(a for v in every for a in v.arrays))[:8],
+            tuple(dict.fromkeys(a for v in every for a in v.arrays))[:_MOST],
             any(v.exported for v in every),
         )
 

@@ -10,6 +10,7 @@ assignment; `$"..."` is a dollar and a string; `$((...))` in a here-document is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -117,32 +118,37 @@ class _Reader:
         redirects: list[Redirect] = []
         children = list(node.children)
         for i, child in enumerate(children):
-            if child.type == "variable_assignment":
-                name = child.child_by_field_name("name")
-                if name is not None and name.type == "variable_name" and not self.words.raw(name).isidentifier():
-                    words.append(self.words.word(child))
-                else:
-                    assigns.append(self._assign(child))
-            elif child.type == "command_name":
-                words.append(self.words.word(*child.children) if child.children else self.words.word(child))
+            if child.type == "variable_assignment" and not self._is_word(child):
+                assigns.append(self._assign(child))
             elif child.type in REDIRECTS:
                 extra, found = redirect(self, child)
                 redirects.append(found)
                 words += extra
             elif child.type == "$" and i + 1 < len(children) and children[i + 1].start_byte == child.end_byte:
-                continue
+                continue  # of `$"..."`, or of a parameter that `Words.word` reads
             elif child.is_named and not child.is_error and child.type != "comment":
-                if words and i and self.words.continues(children[i - 1], child):
-                    words[-1] = self.words.joined(words[-1], self.words.word(child))
-                else:
-                    words.append(self.words.word(child))
+                parts = child.children if child.type == "command_name" and child.children else [child]
+                self._add(assigns, words, self.words.word(*parts))
         return Simple(tuple(assigns), tuple(words), tuple(redirects))
+
+    def _is_word(self, node: Syntax) -> bool:
+        """Whether an assignment is none: `--flag=$X` at the start of a line."""
+        name = node.child_by_field_name("name")
+        return name is not None and name.type == "variable_name" and not self.words.raw(name).isidentifier()
+
+    def _add(self, assigns: list[Assign], words: list[Word], found: Word) -> None:
+        """Add a word to a command, or to the value of the assignment that it really belongs to."""
+        value = assigns[-1].value if assigns and not words else None
+        if isinstance(value, Word) and value.end == found.start:
+            whole = Word((*value.pieces, *found.pieces), value.start, found.end)
+            assigns[-1] = replace(assigns[-1], value=whole)
+        else:
+            self.words.add(words, found)
 
     def _assignments(self, node: Syntax) -> Simple:
         nodes = node.children if node.type == "variable_assignments" else [node]
         found = [n for n in nodes if n.type == "variable_assignment"]
-        name = found[0].child_by_field_name("name") if len(found) == 1 else None
-        if name is not None and name.type == "variable_name" and not self.words.raw(name).isidentifier():
+        if len(found) == 1 and self._is_word(found[0]):
             return Simple(words=(self.words.word(node),))
         return Simple(assigns=tuple(self._assign(n) for n in found))
 
@@ -156,7 +162,7 @@ class _Reader:
             return Assign(name, None, append, indexed)
         if value.type == "array":
             items = [c for c in value.named_children if c.type != "comment" and not c.is_error]
-            return Assign(name, tuple(self.words.word(c) for c in items), append, indexed)
+            return Assign(name, tuple(self.words.several(items)), append, indexed)
         return Assign(name, self.words.word(value), append, indexed)
 
     def _declaration(self, node: Syntax) -> Declare:
@@ -252,7 +258,7 @@ class _Reader:
         variable = node.child_by_field_name("variable")
         values = [c for i, c in enumerate(node.children) if node.field_name_for_child(i) == "value" and not c.is_error]
         listed = any(c.type == "in" for c in node.children)
-        words = tuple(self.words.word(c) for c in values) if listed else None
+        words = tuple(self.words.several(values)) if listed else None
         return For(self.words.raw(variable) if variable else "", words, self._body(node.child_by_field_name("body")))
 
     def _count(self, node: Syntax) -> For:

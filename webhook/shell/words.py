@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion"}
 )
+_NO_GAP = ("", "\\\n", "\\\r\n")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b", "a": "\a", "b": "\b"}
 
 
@@ -39,18 +40,17 @@ class Words:
 
     def word(self, *nodes: Syntax) -> Word:
         """The word that these adjacent nodes make."""
-        pieces = tuple(piece for node in nodes for piece in self.pieces(node, quoted=False))
-        return Word(pieces, self.at(nodes[0].start_byte), self.at(nodes[-1].end_byte))
+        start, end = self.at(nodes[0].start_byte), self.at(nodes[-1].end_byte)
+        if nodes[0].type == "number" and start and self._text[start - 1] == "$":  # `x$A$1`: the last `$` is lost
+            name = Parameter(self._text[start], start - 1, start + 1, quoted=False)
+            return Word((name, *_unescaped(self._text[start + 1 : end], start + 1, None)), start - 1, end)
+        return Word(tuple(piece for node in nodes for piece in self.pieces(node, quoted=False)), start, end)
 
     def pieces(self, node: Syntax, *, quoted: bool) -> Iterator[Piece]:
         """What one node adds to its word."""
         kind = node.type
         if kind in EXPANSIONS:
             yield self._expansion(node, quoted=quoted)
-        elif kind == "concatenation":
-            yield from self._between(
-                node, self.at(node.start_byte), self.at(node.end_byte), quoted=quoted, escapes=None
-            )
         elif kind in ("string", "translated_string"):
             yield from self._string(node)
         elif kind == "raw_string":
@@ -59,7 +59,8 @@ class Words:
             yield _ansi_c(self.raw(node), self.at(node.start_byte))
         else:
             start, end = self.at(node.start_byte), self.at(node.end_byte)
-            yield from self._between(node, start, end, quoted=quoted, escapes=None)
+            parted = kind == "concatenation" and self._text[end - 1] == "$" and self._text[end : end + 1].isdigit()
+            yield from self._between(node, start, end - parted, quoted=quoted, escapes=None)
 
     def _string(self, node: Syntax) -> Iterator[Piece]:
         r"""Double quotes: only `\$`, `\``, `\"`, `\\` and line ends are escapes."""
@@ -71,13 +72,19 @@ class Words:
             yield Chars("", start)  # an empty argument is an argument
         yield from self._between(node, start, end, quoted=True, escapes='$`"\\\n')
 
-    def continues(self, node: Syntax, following: Syntax) -> bool:
-        """Whether only an escaped line end stands between two nodes, which are one word then."""
-        return self._text[self.at(node.end_byte) : self.at(following.start_byte)] in ("\\\n", "\\\r\n")
+    def several(self, nodes: Iterable[Syntax]) -> list[Word]:
+        """The words of a list. Nodes with nothing, or only an escaped line end, between them are one word."""
+        words: list[Word] = []
+        for node in nodes:
+            self.add(words, self.word(node))
+        return words
 
-    def joined(self, left: Word, right: Word) -> Word:
-        """Two words that a line continuation only seems to part."""
-        return Word((*left.pieces, *right.pieces), left.start, right.end)
+    def add(self, words: list[Word], found: Word) -> None:
+        """Add a word to a list, or to its last word where nothing parts the two."""
+        if words and self._text[words[-1].end : found.start] in _NO_GAP:
+            words[-1] = Word((*words[-1].pieces, *found.pieces), words[-1].start, found.end)
+        else:
+            words.append(found)
 
     def verbatim(self, node: Syntax) -> Word:
         """A node's text as it stands: the body of a here-document whose end word is quoted."""
