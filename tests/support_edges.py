@@ -326,7 +326,7 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:
-            while not server.started and thread.is_alive():
+            while '"listening"' not in stream.getvalue() and thread.is_alive():
                 time.sleep(0.01)
             yield Running(port, folder), stream
         finally:

@@ -93,7 +93,7 @@ def trust(where: Callable[[], tuple[str, int]], bundles: Callable[[], Iterable[t
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Go takes any certificate of the bundle for a root
         try:
-            context.load_verify_locations(cadata=pem.decode("ascii", "replace"))
+            context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
         except (ssl.SSLError, ValueError):
             return f"webhook {entry} has no caBundle yet"
         try:
