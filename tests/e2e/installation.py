@@ -35,6 +35,10 @@ PODS = "/api/v1/namespaces/{}/pods"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 REVIEWS = Path(__file__).parents[1] / "data" / "reviews"
 SOON = 30.0
+CLUSTER_WIDE = (
+    "clusterroles", "clusterrolebindings", "priorityclasses", "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)  # fmt: skip
 LISTED = (
     "namespaces", "priorityclasses", "serviceaccounts", "services", "deployments", "poddisruptionbudgets",
     "networkpolicies", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "jobs", "cronjobs", "secrets",
@@ -148,10 +152,11 @@ class Installation:
         until(lambda: (reply := self.probe()).status == 201 and not repaired(reply), "pods are still sent")
 
     def remove(self) -> None:
-        """What docs/uninstall.md says: the configuration first, then everything."""
+        """What docs/uninstall.md says: the configuration first, then everything, then what an earlier profile left."""
         words = ("delete", "--ignore-not-found", "--wait=false")
         self.plane.kubectl(*words, "mutatingwebhookconfiguration", self.configuration.rpartition("/")[2])
         self.plane.kubectl(*words, "-f", "-", stdin=stream(self.objects))
+        self.plane.kubectl(*words, ",".join(CLUSTER_WIDE), "-l", f"app.kubernetes.io/instance={self.name}")
         _finish(self.plane, self.namespace)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 NAMESPACE = "rankfix-life"
-END = ("--drain=2", "--grace=5")
+END = ("--drain=1.5", "--grace=5")
 OLD = {"replicas": 2}
 NEW = {"replicas": 3, "timeoutSeconds": 5, "settings": {"default-mode": "auto"}, "excludedNamespaces": ["istio-system"]}
 
@@ -60,7 +60,7 @@ class Load:
 
 
 @contextlib.contextmanager
-def load(installed: Installation, threads: int = 3) -> Iterator[Load]:
+def load(installed: Installation, threads: int = 2) -> Iterator[Load]:
     """Pods, all the time."""
     made = Load(installed)
     workers = [threading.Thread(target=made.run) for _ in range(threads)]
@@ -109,13 +109,13 @@ def test_install_upgrade_rollback_uninstall(plane: ControlPlane, tmp_path: Path)
         made.await_repair()
         made.apply(objects(OLD))
         made.await_repair()
-        pods.wait(50)
+        pods.wait(30)
         before = pods.plain
         bundle = caught_bundle(made)
         for version, values in (("0.2.0", NEW), ("0.1.0", OLD)):
             made.apply(objects(values, version))
             servers = roll(made, servers, stack)
-            pods.wait(50)
+            pods.wait(30)
         assert caught_bundle(made) == bundle
         assert (pods.failed, pods.plain) == ([], before)
         made.remove()

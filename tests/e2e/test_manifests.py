@@ -35,7 +35,11 @@ def test_the_api_server_takes_every_rendering(plane: ControlPlane) -> None:
 
 def single_stack(values: dict[str, Any]) -> dict[str, Any]:
     """The values, for this cluster, which has IPv4 only."""
-    return {**values, "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]}} if "service" in values else values
+    return (
+        {**values, "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]}}
+        if "service" in values
+        else values
+    )
 
 
 def test_a_cluster_without_ipv6_says_so(plane: ControlPlane) -> None:
