@@ -83,18 +83,28 @@ def helm(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([HELM, *words], capture_output=True, text=True, check=False)
 
 
-def try_chart(folder: Path, values: Object, *, name: str = "rankfix", namespace: str = "rankfix-system") -> Any:
+def try_chart(
+    folder: Path, values: Object, *words: str, name: str = "rankfix", namespace: str = "rankfix-system"
+) -> subprocess.CompletedProcess[str]:
     """Let helm render the chart with `values`."""
     file = folder / "values.json"
     file.write_text(json.dumps(values))
-    return helm("template", name, CHART, "--namespace", namespace, "--kube-version", "1.36.0", "--values", file)
+    return helm("template", name, CHART, "--namespace", namespace, "--kube-version", "1.36.0", "--values", file, *words)
 
 
 def chart(folder: Path, values: Object, **names: str) -> Objects:
-    """What helm makes of the chart with `values`."""
-    ran = try_chart(folder, values, **names)
+    """What helm makes of the chart with `values`, without what is there for the end only."""
+    ran = try_chart(folder, values, "--no-hooks", **names)
     assert ran.returncode == 0, ran.stderr
     return parsed(ran.stdout)
+
+
+def hooks(folder: Path, values: Object) -> Objects:
+    """What helm does beside that, and when."""
+    ran = try_chart(folder, values)
+    assert ran.returncode == 0, ran.stderr
+    every = [item for item in yaml.safe_load_all(ran.stdout) if item]
+    return by_name([item for item in every if "helm.sh/hook" in item["metadata"].get("annotations", {})])
 
 
 def without_digest(objects: Objects) -> Objects:

@@ -1,4 +1,4 @@
-"""`make manifests`: write the YAML of deploy/ that is made from webhook/manifests, and the schema of the chart's values."""
+"""`make manifests`: write what is generated in deploy/: YAML, the chart's expressions and the schema of its values."""
 
 from __future__ import annotations
 

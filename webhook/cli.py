@@ -156,7 +156,7 @@ def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two
 
 
 @app.command(name="render")
-def render_(  # noqa: PLR0913 - one parameter an option
+def render_(
     profile: Annotated[
         str, typer.Option(help="self-signed, cert-manager, serve, files, fail-open or policy.", metavar="PROFILE")
     ] = "self-signed",

@@ -24,7 +24,6 @@ from webhook.onewrite import OneWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
-
     from types import FrameType
 
     from structlog.typing import FilteringBoundLogger
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 EVERYWHERE = "*"
 _BACKLOG = 2048
-_DRAIN_STEP = 0.1
 _FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 30.0  # seconds
 _LISTENER_AGE, _TRUST_AGE = 30.0, 900.0  # for so long a verdict is believed
 
@@ -58,7 +56,7 @@ class Readiness:
 class Server(uvicorn.Server):
     """uvicorn's server that keeps `Readiness` true and takes SIGTERM and SIGINT as a wish to end well, with code 0."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all it depends on is handed in
         self,
         config: uvicorn.Config,
         readiness: Readiness,
@@ -75,10 +73,11 @@ class Server(uvicorn.Server):
         self._trust = trust
         self._seconds = drain
         self._beats: list[probe.Beat] = []
-        self._signals = 0
+        self._impatient = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         if self._follower and sockets:
             await self._watch(self._follower, sockets[0])
@@ -101,14 +100,14 @@ class Server(uvicorn.Server):
         just as it sends, has lost a call. A second signal ends the wait.
         """
         self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
-        again = self._signals
-        deadline = time.monotonic() + self._seconds
-        while time.monotonic() < deadline and self._signals == again:
-            await asyncio.sleep(_DRAIN_STEP)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                await self._impatient.wait()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Count the signals: the second one is impatient."""
-        self._signals += 1
+        """The second signal is impatient."""
+        if self.should_exit:
+            self._loop.call_soon_threadsafe(self._impatient.set)
         super().handle_exit(sig, frame)
 
     async def _watch(self, follower: Follower, sock: socket.socket) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support_deploy import Objects, chart, needs_helm, one, profile, rendered
+from tests.support_deploy import Objects, chart, hooks, needs_helm, one, profile, rendered, without_digest
 from webhook.manifests.render import PROFILES
 from webhook.settings import Settings
 
@@ -37,12 +37,16 @@ def pods(objects: Objects) -> list[dict[str, Any]]:
 def test_the_configuration_asks_for_as_little_as_it_can() -> None:
     """Created pods only, soon answered, nothing else touched."""
     made = entry(profile("self-signed"))
-    assert {key: made[key] for key in made if key not in {"name", "clientConfig", "matchConditions", "namespaceSelector"}} == {
+    apart = {"name", "clientConfig", "matchConditions", "namespaceSelector"}
+    assert {key: made[key] for key in made if key not in apart} == {
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Fail",
         "matchPolicy": "Equivalent",
         "reinvocationPolicy": "IfNeeded",
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced"}],
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
+             "scope": "Namespaced"}
+        ],
         "sideEffects": "None",
         "timeoutSeconds": 3,
     }  # fmt: skip
@@ -116,7 +120,8 @@ def test_bug_42_private_gke() -> None:
     assert container["ports"] == [{"name": "https", "containerPort": 10250, "protocol": "TCP"}]
     assert "--port=10250" in container["args"]
     assert one(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"] == [{"port": 10250, "protocol": "TCP"}]
-    assert one(objects, "Service")["spec"]["ports"][0] == {"name": "https", "port": 443, "protocol": "TCP", "targetPort": "https"}  # fmt: skip
+    port = one(objects, "Service")["spec"]["ports"][0]
+    assert (port["port"], port["targetPort"]) == (443, "https")
 
 
 def test_bug_43_eks_with_an_overlay_network() -> None:
@@ -132,9 +137,10 @@ def test_bug_43_eks_with_an_overlay_network() -> None:
 
 def test_bug_44_aks() -> None:
     """Bug 44: the enforcer is told to leave the selectors alone; and an own set of excluded namespaces can be given."""
-    objects = rendered({"webhookAnnotations": {"admissions.enforcer/disabled": "true"}, "excludedNamespaces": ["gatekeeper-system"]})  # fmt: skip
+    annotations = {"admissions.enforcer/disabled": "true"}
+    objects = rendered({"webhookAnnotations": annotations, "excludedNamespaces": ["gatekeeper-system"]})
     made = one(objects, "MutatingWebhookConfiguration")
-    assert made["metadata"]["annotations"] == {"admissions.enforcer/disabled": "true"}
+    assert made["metadata"]["annotations"] == annotations
     assert "gatekeeper-system" in made["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"]
 
 
@@ -212,8 +218,26 @@ def test_a_jobs_name_changes_with_what_it_does() -> None:
 
 
 @needs_helm
-def test_helm_makes_no_hook_that_could_hang(tmp_path: Path) -> None:
-    """`helm install --wait` waits for pods that wait for the certificate: its Job must be no hook after the wait."""
-    assert not [
-        key for key, item in chart(tmp_path, {}).items() if "helm.sh/hook" in item["metadata"].get("annotations", {})
-    ]
+@pytest.mark.parametrize(
+    ("mode", "after"),
+    [
+        ("self-signed", {("Secret", "rankfix-tls")}),
+        ("serve", {("Secret", "rankfix-tls"), ("Lease", "rankfix-certs")}),
+        ("cert-manager", set()),
+        ("files", set()),
+    ],
+)
+def test_bug_14_helm_takes_the_configuration_first(mode: str, after: set[tuple[str, str]], tmp_path: Path) -> None:
+    """Bug 14: before all else at an uninstall; afterwards what our own jobs made, never somebody else's Secret."""
+    found = hooks(tmp_path, {"certs": {"mode": mode}})
+    when = {key: item["metadata"]["annotations"]["helm.sh/hook"] for key, item in found.items()}
+    first = ("MutatingWebhookConfiguration", "rankfix.rankfix-system")
+    assert when == {first: "pre-delete", **dict.fromkeys(after, "post-delete")}
+    assert found[first]["webhooks"] == []
+
+
+@needs_helm
+def test_helm_has_no_hook_that_could_hang(tmp_path: Path) -> None:
+    """`helm install --wait` waits for pods that wait for the certificate: its Job must not come after the wait."""
+    assert ("Job", "rankfix-certs") in without_digest(chart(tmp_path, {}))
+    assert not {"Job", "Pod"} & {kind for kind, _ in hooks(tmp_path, {})}

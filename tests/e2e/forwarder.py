@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Forwarder:
-    """Each new connection goes to the next of `ports`, or is closed where there is none; open ones stay where they are."""
+    """Each new connection goes to the next of `ports`, or is closed where there is none; open ones stay."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.ports: list[int] = []

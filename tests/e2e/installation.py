@@ -11,6 +11,7 @@ import base64
 import contextlib
 import copy
 import json
+import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -123,6 +124,11 @@ class Installation:
         (self.folder / "..fresh").symlink_to(version.name)
         (self.folder / "..fresh").replace(self.folder / "..data")
 
+    def bundle(self) -> str:
+        """The caBundle."""
+        found: str = self.plane.get(self.configuration)["webhooks"][0]["clientConfig"]["caBundle"]
+        return found
+
     @contextlib.contextmanager
     def server(self, *flags: str, joins: bool = True) -> Iterator[Running]:
         """One more server process, in the Service's endpoints while it runs."""
@@ -193,7 +199,7 @@ def until(holds: Callable[[], object], otherwise: str, within: float = SOON) -> 
 
 
 def leftovers(plane: ControlPlane, namespace: str) -> list[str]:
-    """What still carries our label, and is not on its way out (there is no controller here that empties a namespace)."""
+    """What still carries our label, and isn't on its way out: no controller empties namespaces here."""
     found = json.loads(
         plane.kubectl("get", ",".join(LISTED), "-A", "-o", "json", "-l", "app.kubernetes.io/name=rankfix")
     )
@@ -233,3 +239,47 @@ def installation(
             made.remove()
             if alone:
                 made.await_absence()
+
+
+@dataclass
+class Load:
+    """Creates pods without a pause; what failed, and how many came through repaired and unrepaired."""
+
+    installed: Installation
+    failed: list[str] = field(default_factory=list)
+    repaired: int = 0
+    plain: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            reply = self.installed.probe()
+            if reply.status != 201:
+                self.failed.append(str(reply.body))
+            elif repaired(reply):
+                self.repaired += 1
+            else:
+                self.plain += 1
+
+    def wait(self, count: int) -> None:
+        """Until that many more pods came through."""
+        goal = self.repaired + self.plain + count
+        deadline = time.monotonic() + 60
+        while self.repaired + self.plain < goal and not self.failed:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def load(installed: Installation, threads: int = 2) -> Iterator[Load]:
+    """Pods, all the time."""
+    made = Load(installed)
+    workers = [threading.Thread(target=made.run) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield made
+    finally:
+        made.over.set()
+        for worker in workers:
+            worker.join()

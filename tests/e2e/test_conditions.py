@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 VERSIONS = ("v1.3.0", "v1.5.0", "v1.6.0", "v1.7.0", "v1.8.1", "v1.9.0")
 OURS = recorded("v1.9.0", "bare-n4-worker-0")
-PLAIN = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+PLAIN: Object = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 LABEL = {"training.kubeflow.org/operator-name": "pytorchjob-controller"}
 
 
@@ -51,7 +51,9 @@ def is_sent(asked: Installation, pod: Object, namespace: str = "team-a") -> bool
     return False
 
 
-def owned(kind: str = "PyTorchJob", version: str = "kubeflow.org/v1", *, controller: bool | None = True, **metadata: object) -> Object:  # fmt: skip
+def owned(
+    kind: str = "PyTorchJob", version: str = "kubeflow.org/v1", *, controller: bool | None = True, **metadata: object
+) -> Object:
     """A pod with an owner."""
     owner: Object = {"apiVersion": version, "kind": kind, "name": "j", "uid": "1"}
     if controller is not None:
@@ -128,8 +130,8 @@ def test_each_operator_generation_is_sent(asked: Installation, version: str) -> 
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"certs": {"mode": "serve"}}, {"hostNetwork": True, "podLabels": LABEL}], ids=["plain", "serve", "labels"]
-)  # fmt: skip
+    "values", [{}, {"certs": {"mode": "serve"}}, {"hostNetwork": True, "podLabels": LABEL}], ids=str
+)
 def test_our_own_pods_are_never_sent(asked: Installation, values: Object) -> None:
     """Bug 13: pods of the Deployment and of the certificate jobs start while no server answers."""
     objects = rendered(values)

@@ -82,7 +82,7 @@ def test_the_guard_can_deny(down: Installation) -> None:
 
 
 def test_the_guard_is_silent_on_what_was_seen(down: Installation) -> None:
-    """Repaired pods, pods that need nothing and pods that want nothing pass, with the server up and the guard denying."""
+    """Repaired pods, and pods that need or want nothing, pass a guard that denies."""
     down.apply(rendered(values(guard="deny"), namespace=NAMESPACE))
     until(lambda: down.probe().status == 422, "the guard denies nothing")
     with down.server():

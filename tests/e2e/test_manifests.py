@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.e2e.installation import until
-from tests.support_deploy import ROOT, rendered
+from tests.support_deploy import ROOT, Object, rendered
 from tests.support_renderings import CASES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 
 def test_the_api_server_takes_every_rendering(plane: ControlPlane) -> None:
-    """Server-side dry-run with strict validation: no unknown field, no value out of bounds, each expression compiles."""
+    """Server-side dry-run, strictly: no unknown field, no value out of bounds, each expression compiles."""
     plane.kubectl("apply", "-f", str(ROOT / "tests" / "data" / "crds" / "cert-manager.yaml"))
     until(lambda: plane.request("GET", "/apis/cert-manager.io/v1/namespaces/x/issuers").status == 200, "no CRDs")
     plane.namespace(namespace := "rankfix-system")
@@ -43,7 +43,7 @@ def single_stack(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_without_ipv6_says_so(plane: ControlPlane) -> None:
-    """Bug 45: two families are preferred by default, which every cluster takes; to require them is refused where one is missing."""
+    """Bug 45: to prefer two families, as by default, suits every cluster; to require them doesn't."""
     plane.namespace(namespace := "rankfix-families")
     path = f"/api/v1/namespaces/{namespace}/services?dryRun=All"
     for values, status in (({}, 201), (CASES["IPv6"], 422)):
@@ -68,12 +68,12 @@ def test_pods_fit_the_restricted_profile(plane: ControlPlane) -> None:
     for kind in ("Deployment", "Job"):
         template = next(v for (k, _), v in objects.items() if k == kind)["spec"]["template"]
         spec = {key: value for key, value in template["spec"].items() if key != "priorityClassName"}
-        pod = {"metadata": {**template["metadata"], "name": "own"}, "spec": spec}
+        pod: Object = {"metadata": {**template["metadata"], "name": "own"}, "spec": spec}
         path = "/api/v1/namespaces/rankfix-restricted/pods?dryRun=All"
         until(lambda: plane.request("POST", path, bad(pod)).status == 403, "the profile isn't enforced")  # noqa: B023 - called at once
         assert plane.request("POST", path, pod).status == 201
 
 
-def bad(pod: dict[str, object]) -> dict[str, object]:
+def bad(pod: Object) -> Object:
     """The same pod, on the host's network."""
-    return {**pod, "spec": {**pod["spec"], "hostNetwork": True}}  # type: ignore[dict-item]  # a pod's spec is a mapping
+    return {**pod, "spec": {**pod["spec"], "hostNetwork": True}}

@@ -84,7 +84,8 @@ def _to_be_said(want: Object, *, worker: bool) -> str:
         return "untouched"
     if want.get("audit"):
         return "would-change"
-    return ",".join(sorted(want.get("worker", want["rules"]) if worker else want["rules"]))
+    rules: list[str] = want["worker"] if worker and "worker" in want else want["rules"]
+    return ",".join(sorted(rules))
 
 
 def _offline(review: Object) -> Any:

@@ -33,7 +33,7 @@ def conditions() -> list[Object]:
 
 
 def namespaces(place: Place) -> Object:
-    """The namespaceSelector: not the cluster's own namespaces, not ours, and none that says `rankfix/inject: disabled`."""
+    """The namespaceSelector: not the cluster's own, not ours, and none that says `rankfix/inject: disabled`."""
     left_out = ["kube-system", "kube-node-lease", place.namespace, *place.values.excluded_namespaces]
     return {
         "matchExpressions": [

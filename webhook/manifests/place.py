@@ -51,8 +51,8 @@ class Place:
         }
 
     def make(
-        self, version: str, kind: str, component: str, *, suffix: str = "", wide: bool = False, **rest: Any
-    ) -> Object:  # noqa: ANN401 - any JSON
+        self, version: str, kind: str, component: str, *, suffix: str = "", wide: bool = False, **rest: object
+    ) -> Object:
         """An object with the metadata that all of ours have."""
         metadata: Object = {
             "name": (self.wide if wide else self.name) + suffix,

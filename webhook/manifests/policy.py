@@ -27,7 +27,10 @@ _SPEAKS = (
     r"(?i)RANK|WORLD_SIZE|nnodes?\\b|NODE_COUNT|num[-_](machines|nodes)|--multiprocessing-distributed|rdzv|standalone"
 )
 _PROGRAM = r"^(/[^ \\n]*/)?(python[0-9.]*|torchrun|composer)(\\n|$)"
-_SHELL = r"^(/[^ \\n]*/)?(ba)?sh\\n-[a-z]*c\\n(python -m )?(pip install [\\w ./=<-]+ && )?(exec )?(python[0-9.]*|torchrun) [^&;|<>`$()\\n'\\\"\\\\]*$"
+_SHELL = (
+    r"^(/[^ \\n]*/)?(ba)?sh\\n-[a-z]*c\\n(python -m )?(pip install [\\w ./=<-]+ && )?"
+    r"(exec )?(python[0-9.]*|torchrun) [^&;|<>`$()\\n'\\\"\\\\]*$"
+)
 _NUMBER = "^(0|[1-9][0-9]{0,5})$"
 
 
@@ -64,7 +67,8 @@ variables.known.filter(i, {_last("PET_NPROC_PER_NODE")} >= 0
   && has(variables.env[i][{_last("PET_NPROC_PER_NODE")}].value)
   && variables.env[i][{_last("PET_NPROC_PER_NODE")}].value.matches("^[1-9][0-9]{{0,3}}$")
   && !variables.text[i].matches("{_SPEAKS}")
-  && (!has(object.spec.containers[i].command) || variables.text[i].matches("{_PROGRAM}") || variables.text[i].matches("{_SHELL}")))
+  && (!has(object.spec.containers[i].command)
+    || variables.text[i].matches("{_PROGRAM}") || variables.text[i].matches("{_SHELL}")))
 """
 _NODE_ONLY = f"""\
 variables.known.filter(i, !(i in variables.whole) && {_number("PET_NNODES")} > 1 && {_last("NODE_RANK")} < 0)
@@ -73,7 +77,10 @@ variables.known.filter(i, !(i in variables.whole) && {_number("PET_NNODES")} > 1
 VARIABLES = {
     "env": "object.spec.containers.map(c, has(c.env) ? c.env : [])",
     "names": "variables.env.map(env, env.map(e, e.name))",
-    "text": 'object.spec.containers.map(c, ((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join("\\n"))',
+    "text": """\
+object.spec.containers.map(c,
+  ((has(c.command) ? c.command : []) + (has(c.args) ? c.args : [])).join("\\n"))
+""",
     "managed": _MANAGED,
     "k": _LABEL_K,
     "basic": _BASIC,
@@ -107,16 +114,16 @@ _RULES = '(variables.whole.size() > 0 ? ["C1"] : []) + (variables.nodeOnly.size(
 
 
 def _patch() -> str:
+    end = _path('"-"')
+    method = _entry("PYTORCH_DIST_INIT_METHOD", '"tcp://$(MASTER_ADDR):$(MASTER_PORT)"')
+    node = _entry("NODE_RANK", f"string({_K})")
     steps = [
         _set("RANK", f"string({_K} * {_N})"),
         _set("WORLD_SIZE", f"string({_P} * {_N})"),
         _set("LOCAL_WORLD_SIZE", f"string({_N})"),
         _set("NODE_RANK", f"string({_K})"),
-        _INIT.format(
-            path=_path('"-"'), entry=_entry("PYTORCH_DIST_INIT_METHOD", '"tcp://$(MASTER_ADDR):$(MASTER_PORT)"')
-        ),
-        f'variables.nodeOnly.map(i, JSONPatch{{op: "add", path: {_path(chr(34) + "-" + chr(34))}, '
-        f"value: {_entry('NODE_RANK', f'string({_K})')}}})",
+        _INIT.format(path=end, entry=method),
+        f'variables.nodeOnly.map(i, JSONPatch{{op: "add", path: {end}, value: {node}}})',
         _annotate(),
     ]
     return "\n+ ".join(steps)

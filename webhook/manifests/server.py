@@ -14,6 +14,7 @@ COMPONENT = "webhook"
 PRE_STOP, DRAIN, GRACE, MARGIN = 5, 5, 20, 10
 _DNS: Object = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
 FIRST_CERTIFICATE = 300  # seconds: kubelet brings a Secret that came late within two minutes
+_APART = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 _TLS = "/etc/rankfix/tls"
 _PRIORITY = 1_000_000_000  # the most that isn't the system's own: training pods wait for us, never we for them
 
@@ -101,7 +102,7 @@ def _pod(place: Place) -> Object:
         **pod_base(place, place.name),
         "priorityClassName": values.priority_class_name or place.wide,
         "terminationGracePeriodSeconds": PRE_STOP + DRAIN + GRACE + MARGIN,
-        "topologySpreadConstraints": [_spread(place, key) for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")],
+        "topologySpreadConstraints": [_spread(place, key) for key in _APART],
         "containers": [_container(place)],
         "volumes": [_tls(place)],
     }  # fmt: skip
