@@ -306,7 +306,10 @@ def test_bug_12_readiness_knows_the_clusters_bundle(site: Site, tmp_path: Path) 
     site.change(["pods"])
     flags = [f"--webhook-config={site.configuration}", f"--namespace={site.namespace}"]
     with child(folder.path, *flags, env={"KUBECONFIG": str(site.kubeconfig)}) as running:
-        assert awaited(running.port, 503, "no caBundle") == "not ready: trust: webhook pods.example.org has no caBundle yet\n"
+        assert (
+            awaited(running.port, 503, "no caBundle")
+            == "not ready: trust: webhook pods.example.org has no caBundle yet\n"
+        )
         published = site.cluster().published()
         assert published
         site.cluster().publish(good, ["pods.example.org"], published.version)
@@ -315,12 +318,14 @@ def test_bug_12_readiness_knows_the_clusters_bundle(site: Site, tmp_path: Path) 
 
 def awaited(port: int, status: int, said: str) -> str:
     """The text of /readyz, as soon as it has that status and says that."""
+    seen = set()
     for _ in range(300):
         found, text = readyz(port)
         if found == status and said in text:
             return text
+        seen.add((found, text))
         wait(0)
-    raise AssertionError((found, text))
+    raise AssertionError(seen)
 
 
 def readyz(port: int) -> tuple[int, str]:
