@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -82,14 +90,19 @@ def certificates(pem: bytes) -> tuple[Certificate, ...]:
     found: dict[bytes, Certificate] = {}
     for block in _BLOCK.findall(pem):
         try:
-            read = x509.load_pem_x509_certificate(block)
-            read.extensions  # noqa: B018 - they are parsed when asked for, and what can't be parsed can't be judged
-            read.not_valid_after_utc  # noqa: B018 - see above
-        except ValueError:
+            read = _parsed(block)
+        except _UNREADABLE:
             continue
         certificate = Certificate(read.public_bytes(serialization.Encoding.DER), read)
         found.setdefault(certificate.der, certificate)
     return tuple(found.values())
+
+
+def _parsed(block: bytes) -> x509.Certificate:
+    """With what is read of it only when it's asked for: what can't be parsed can't be judged."""
+    read = x509.load_pem_x509_certificate(block)
+    read.extensions, read.public_key(), read.not_valid_after_utc
+    return read
 
 
 def bundle(found: Iterable[Certificate]) -> bytes:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
+import http.server
 import itertools
+import json
 import re
+import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,7 +21,8 @@ from certs.rotate import Answer, Wish
 from certs.store import CONFIGURATIONS, STRATEGIC, KubeCluster, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from certs.replicas import Address
     from certs.rotate import Action
@@ -239,3 +244,43 @@ def settled(world: World, run: Run) -> Action:
     done = finish(run, sleep=world.sleep, timeout=timedelta(minutes=5))
     assert done
     return done
+
+
+@contextlib.contextmanager
+def over_http(api: MemoryApi, folder: Path) -> Iterator[Path]:
+    """The API server in memory behind a socket; yields a kubeconfig for it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def _handle(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            assert self.headers["Authorization"] == "Bearer token"
+            status, found = api(self.command, self.path, body, self.headers["Content-Type"])
+            data = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PUT = do_PATCH = _handle  # noqa: N815 - the names that the base class calls
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        config = folder / "kubeconfig"
+        cluster = {"server": f"http://127.0.0.1:{server.server_address[1]}"}
+        config.write_text(
+            json.dumps({
+                "apiVersion": "v1", "kind": "Config", "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "token"}}],
+            })
+        )  # fmt: skip
+        try:
+            yield config
+        finally:
+            server.shutdown()
+            thread.join()

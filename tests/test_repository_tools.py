@@ -28,7 +28,7 @@ def report(*files: tuple[str, int, int]) -> dict[str, object]:
                     "num_branches": 10,
                 },
                 "missing_lines": list(range(10 - lines)),
-                "missing_branches": [[3, -1]] * (10 - branches),
+                "missing_branches": [[13, -1]] * (10 - branches),
             }
             for name, lines, branches in files
         }
@@ -55,7 +55,14 @@ def test_the_coverage_gate_names_the_gap() -> None:
     """A person is told the file, and the branch that no test takes."""
     (verdict,) = coverage_gate.judge(coverage_gate.read(report(("webhook/decide.py", 10, 9))), CORE)
     assert "webhook/decide.py" in verdict.text
-    assert "3->exit" in verdict.text
+    assert "13->exit" in verdict.text
+
+
+def test_the_coverage_gate_is_brief() -> None:
+    """Lines in a row are one range, and a branch is named only where its lines are covered."""
+    data = report(("webhook/decide.py", 5, 9))
+    (file,) = coverage_gate.read(data)
+    assert file.missing == ("0-4", "13->exit")
 
 
 def test_the_core_is_read_from_the_contract(tmp_path: Path) -> None:

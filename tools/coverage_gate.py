@@ -48,14 +48,25 @@ def read(report: Mapping[str, Any]) -> list[FileCoverage]:
 
 def _file(path: Path, data: Mapping[str, Any]) -> FileCoverage:
     counts = data["summary"]
-    lines = [str(line) for line in data["missing_lines"]]
-    branches = [f"{start}->{'exit' if end < 0 else end}" for start, end in data["missing_branches"]]
+    missed = set(data["missing_lines"])
+    # a branch from or to a line that isn't covered says nothing new
+    branches = [(start, end) for start, end in data["missing_branches"] if not {start, end} & missed]
     return FileCoverage(
         path,
         covered=counts["covered_lines"] + counts["covered_branches"],
         total=counts["num_statements"] + counts["num_branches"],
-        missing=(*lines, *branches),
+        missing=(*_ranges(sorted(missed)), *(f"{start}->{'exit' if end < 0 else end}" for start, end in branches)),
     )
+
+
+def _ranges(lines: list[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][-1] + 1:
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
 
 
 def judge(files: Iterable[FileCoverage], core: set[Path], *, skip: frozenset[str] = frozenset()) -> list[Verdict]:

@@ -39,6 +39,8 @@ def run(words: Sequence[str]) -> int:
             return _report_pod(spawn.run_all(launch, words), options)
         stop = StopSignal(parent=_parent())
         stop.install()  # before torch is loaded, which takes seconds
+        # torch's C++ warnings (of names without reverse entry, of every closed connection) would bury the one sentence.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         from trainer import process  # noqa: PLC0415  # loads torch, which the parent of a pod does without
 
         return process.run(seat, options, stop, started)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+import threading
 import time
 import uuid
 from datetime import timedelta
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from trainer.rollcall import Meeting, Roll, Store
     from trainer.world import Address, Seat
 
-RETRY = 0.5
+RETRY = 0.5  # seconds between two tries to reach the master
+ANSWER = 20.0  # seconds for whatever listens at MASTER_PORT to answer as a store does
 
 
 def meet(meeting: Meeting, entry: Entry) -> Roll:
@@ -102,24 +105,42 @@ def _listener(meeting: Meeting) -> socket.socket | None:
 def _connect(meeting: Meeting, master: Address, until: float) -> Store:
     """Waits for the name and the port, since workers often start before the master and its DNS entry."""
     started = said = time.monotonic()
-    while (why := _unreachable(master)) is not None:
+    while isinstance(store := _try(master), str):
         now = time.monotonic()
         if meeting.stop.requested:
             raise Stopped("stopped before training began; there is nothing to save")
         if now > until:
-            raise RollCallError(f"{why} (tried for {now - started:.0f} s); is rank 0 running, and MASTER_ADDR its pod?")
+            raise RollCallError(
+                f"{store} (tried for {now - started:.0f} s); is rank 0 running, and MASTER_ADDR its pod?"
+            )
         if now - said > SAY:
             said = now
-            meeting.say("waiting", message=f"for rank 0: {why}")
+            meeting.say("waiting", message=f"for rank 0: {store}")
         time.sleep(RETRY)
-    try:
-        return distributed.TCPStore(
-            master.host, master.port, None, False, timedelta(seconds=30), wait_for_workers=False
-        )
-    except distributed.DistError as error:
-        raise RollCallError(
-            f"what answers at {master} is not the store of a training job; check MASTER_PORT"
-        ) from error
+    return store
+
+
+def _try(master: Address) -> Store | str:
+    """The store, or why it can't be had now."""
+    return _unreachable(master) or _store_at(master) or f"what answers at {master} is not the store of a training job"
+
+
+def _store_at(master: Address) -> Store | None:
+    """A client of the store, or None if whatever listens there isn't one.
+
+    In a thread, because torch waits for the first answer without any time-out; it may be left waiting.
+    """
+    found: list[Store] = []
+
+    def come() -> None:
+        with contextlib.suppress(distributed.DistError):
+            place = (master.host, master.port, None, False, timedelta(seconds=ANSWER))
+            found.append(distributed.TCPStore(*place, wait_for_workers=False))
+
+    thread = threading.Thread(target=come, daemon=True)
+    thread.start()
+    thread.join(ANSWER)
+    return found[0] if found else None
 
 
 def _unreachable(master: Address) -> str | None:
@@ -139,12 +160,9 @@ def _strayed(master: Address | None, stamp: str) -> str | None:
     why = _unreachable(master)
     if why is not None:
         return f"{why}, though rank 0 listens on {socket.gethostname()}: is MASTER_ADDR another pod?"
-    try:
-        other = distributed.TCPStore(
-            master.host, master.port, None, False, timedelta(seconds=5), wait_for_workers=False
-        )
-        if other.check(["stamp"]) and other.get("stamp").decode() != stamp:
-            raise Elsewhere
-    except distributed.DistError:
+    other = _store_at(master)
+    if other is None:
         return f"something else answers at {master}"
+    if other.check(["stamp"]) and other.get("stamp").decode() != stamp:
+        raise Elsewhere
     return None

@@ -95,9 +95,11 @@ def _watch(running: dict[int, int]) -> Outcome:
 def outcome(codes: Mapping[int, int], killed: set[int], *, stopping: bool) -> Outcome:
     """The pod's end, from those of its ranks (negative: by signal); `killed` are those that the parent ended."""
     own = {rank: code for rank, code in codes.items() if rank not in killed and code != FINISHED}
-    if stopping and all(code in (Stopped.code, -signal.SIGTERM) for code in own.values()):
-        said = Stopped.code in own.values() and not killed
-        return Outcome(Stopped.code if codes.keys() & (own.keys() | killed) else FINISHED, None if said else "stopped")
+    if stopping and (own or killed) and all(code in (Stopped.code, -signal.SIGTERM) for code in own.values()):
+        if killed:
+            return Outcome(Stopped.code, "stopped at once: a second signal came, or a rank did not end in time")
+        # A rank that says 143 has said why; one that SIGTERM ended was not even far enough to catch it.
+        return Outcome(Stopped.code, None if Stopped.code in own.values() else "stopped before training began")
     for cause in CAUSES:
         if cause in own.values():
             return Outcome(cause, None)

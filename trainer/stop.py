@@ -31,7 +31,6 @@ class StopSignal:
         self._parent = parent  # read end of a pipe that the parent holds open as long as it lives
         self._leave = leave or leave_at_once
         self._asked = threading.Event()
-        self._reader, self._writer = socket.socketpair()
 
     @property
     def requested(self) -> bool:
@@ -44,15 +43,17 @@ class StopSignal:
 
     def install(self) -> None:
         """Takes the signals over. As PID 1 a process ignores every signal that it has no handler for."""
-        self._writer.setblocking(False)
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        # Detached: the kernel's handler writes to it as long as the process lives.
+        signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, _only_wake)
-        threading.Thread(target=self._watch, name="stop-signal", daemon=True).start()
+        threading.Thread(target=self._watch, args=(reader,), name="stop-signal", daemon=True).start()
 
-    def _watch(self) -> None:
+    def _watch(self, reader: socket.socket) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._reader, selectors.EVENT_READ)
+            selector.register(reader, selectors.EVENT_READ)
             if self._parent is not None:
                 selector.register(self._parent, selectors.EVENT_READ)
             deadline: float | None = None
@@ -63,14 +64,15 @@ class StopSignal:
                     self._leave(PeerLost.code, "the process that started this one is gone")
                 if deadline is not None and not ready:
                     self._leave(Stopped.code, f"stopped in the middle of a step: none ended within {PATIENCE:.0f} s")
-                for _ in range(self._signals() if self._reader in ready else 0):
+                for _ in range(_signals(reader) if reader in ready else 0):
                     if self._asked.is_set():
                         self._leave(Stopped.code, "stopped at once by a second signal; the last checkpoint stands")
                     self._asked.set()
                     deadline = time.monotonic() + PATIENCE
 
-    def _signals(self) -> int:
-        return sum(number in SIGNALS for number in self._reader.recv(64))
+
+def _signals(reader: socket.socket) -> int:
+    return sum(number in SIGNALS for number in reader.recv(64))
 
 
 def leave_at_once(code: int, sentence: str) -> None:

@@ -157,7 +157,9 @@ def _step_boundary(job: Job, learner: Learner, course: Course) -> None:
     late = job.roll.tick()
     wish = dist.agree(REFUSE if late else STOP if job.stop.requested else GO_ON)
     if wish == REFUSE:
-        raise RollCallError(job.roll.late())
+        sentence = job.roll.late()
+        dist.close_group()  # nobody may leave, and rank 0 the store with it, before all have read that
+        raise RollCallError(sentence)
     if wish == STOP:
         saved = _save(job, learner, course)
         kept = f"saved to {saved}" if saved else "not saved here"

@@ -18,11 +18,10 @@ from rich.console import Console
 
 from webhook import documents, logs, mutate, settings, show
 from webhook.errors import BadReview, RankfixError
+from webhook.options import flag, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from typer.models import OptionInfo
 
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -33,13 +32,6 @@ app = typer.Typer(
     name="rankfix", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-
-
-def _flag(name: str) -> OptionInfo:
-    option: OptionInfo = typer.Option(
-        f"--{settings.dashed(name)}", help=settings.describe(name), show_default=False, metavar="VALUE"
-    )
-    return option
 
 
 Flag = str | None  # words as typed: the settings check them, and say the same of variables and files
@@ -74,9 +66,9 @@ def mutate_(
     output: Annotated[
         show.Output | None, typer.Option("-o", "--output", help="Default: diff on a terminal, else review.")
     ] = None,
-    default_mode: Annotated[Flag, _flag("default_mode")] = None,
-    hidden: Annotated[Flag, _flag("hidden")] = None,
-    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+    default_mode: Annotated[Flag, flag("default_mode")] = None,
+    hidden: Annotated[Flag, flag("hidden")] = None,
+    entrypoint: Annotated[Flag, flag("entrypoint")] = None,
 ) -> None:
     """Repair the pods in FILEs, exactly as the server would."""
     flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
@@ -86,66 +78,16 @@ def mutate_(
 
 
 @app.command(name="serve")
-def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two equal
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; weaker than flags and RANKFIX_*.")] = None,
+@with_settings
+def serve_(
+    flags: dict[str, object],
     *,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; weaker than flags and RANKFIX_*.")] = None,
     print_settings: Annotated[
         bool, typer.Option("--print-settings", help="Print the settings with their sources, and end.")
     ] = False,
-    host: Annotated[Flag, _flag("host")] = None,
-    port: Annotated[Flag, _flag("port")] = None,
-    cert_dir: Annotated[Flag, _flag("cert_dir")] = None,
-    cert_wait: Annotated[Flag, _flag("cert_wait")] = None,
-    plain_http: Annotated[
-        bool | None,
-        typer.Option("--plain-http/--no-plain-http", help=settings.describe("plain_http"), show_default=False),
-    ] = None,
-    default_mode: Annotated[Flag, _flag("default_mode")] = None,
-    hidden: Annotated[Flag, _flag("hidden")] = None,
-    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
-    on_bug: Annotated[Flag, _flag("on_bug")] = None,
-    max_body: Annotated[Flag, _flag("max_body")] = None,
-    body_timeout: Annotated[Flag, _flag("body_timeout")] = None,
-    keep_alive: Annotated[Flag, _flag("keep_alive")] = None,
-    drain: Annotated[Flag, _flag("drain")] = None,
-    grace: Annotated[Flag, _flag("grace")] = None,
-    log_level: Annotated[Flag, _flag("log_level")] = None,
-    webhook_config: Annotated[Flag, _flag("webhook_config")] = None,
-    webhook: Annotated[Flag, _flag("webhook")] = None,
-    namespace: Annotated[Flag, _flag("namespace")] = None,
-    service: Annotated[Flag, _flag("service")] = None,
-    secret: Annotated[Flag, _flag("secret")] = None,
-    dns_name: Annotated[list[str] | None, _flag("dns_name")] = None,
-    manage_certs: Annotated[
-        bool | None,
-        typer.Option("--manage-certs/--no-manage-certs", help=settings.describe("manage_certs"), show_default=False),
-    ] = None,
 ) -> None:
     """Serve the webhook. A setting comes from its flag, else RANKFIX_<NAME>, else the --config file."""
-    flags = {
-        "host": host,
-        "port": port,
-        "cert_dir": cert_dir,
-        "cert_wait": cert_wait,
-        "plain_http": plain_http,
-        "default_mode": default_mode,
-        "hidden": hidden,
-        "entrypoint": entrypoint,
-        "on_bug": on_bug,
-        "max_body": max_body,
-        "body_timeout": body_timeout,
-        "keep_alive": keep_alive,
-        "drain": drain,
-        "grace": grace,
-        "log_level": log_level,
-        "webhook_config": webhook_config,
-        "webhook": webhook,
-        "namespace": namespace,
-        "service": service,
-        "secret": secret,
-        "dns_name": ",".join(dns_name) if dns_name else None,
-        "manage_certs": manage_certs,
-    }
     loaded = settings.load(flags, config=config)
     if print_settings:
         _out(loaded.as_yaml())

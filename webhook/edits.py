@@ -68,34 +68,34 @@ def env_edits(container: Container, wanted: Iterable[tuple[str, str]]) -> tuple[
 
 
 def to_patch(pod: Pod, edits: Iterable[Edit]) -> Patch:
-    """The operations of some edits of one pod, those of one container's env together and in the order given."""
-    edits = tuple(edits)
-    return [
-        *_env(edit for edit in edits if isinstance(edit, SetEnv)),
-        *_texts(edit for edit in edits if isinstance(edit, SetText)),
-        *_words(edit for edit in edits if isinstance(edit, AddWords)),
-        *_notes(pod, [edit for edit in edits if isinstance(edit, SetNote)]),
-    ]
-
-
-def _env(edits: Iterable[SetEnv]) -> Iterator[Operation]:
-    for container, group in _by_container(edits):
-        path = pointer("spec", container.field, container.index, "env")
-        entries = [(edit.name, {"name": edit.name, "value": edit.value}) for edit in group]
-        if not isinstance(container.raw.get("env"), list):  # absent or null: there is no list to add to
-            yield add(path, [entry for _, entry in entries])
-            continue
-        for name, entry in entries:
-            index = container.env.last.get(name)
-            yield add(f"{path}/-", entry) if index is None else replace(f"{path}/{index}", entry)
-
-
-def _by_container(edits: Iterable[SetEnv]) -> Iterator[tuple[Container, list[SetEnv]]]:
-    places: dict[tuple[str, int], list[SetEnv]] = {}
+    """The operations of some edits of one pod: env first, a container's in the order given, then words, then notes."""
+    env: dict[tuple[str, int], list[SetEnv]] = {}
+    texts, words, notes = [], [], []
     for edit in edits:
-        places.setdefault((edit.container.field, edit.container.index), []).append(edit)
-    for group in places.values():
-        yield group[0].container, group
+        if isinstance(edit, SetEnv):
+            env.setdefault((edit.container.field, edit.container.index), []).append(edit)
+        elif isinstance(edit, SetNote):
+            notes.append(edit)
+        elif isinstance(edit, SetText):
+            texts.append(edit)
+        else:
+            words.append(edit)
+    patch = [operation for group in env.values() for operation in _env(group)]
+    patch += _texts(texts)
+    patch += _words(words)
+    patch += _notes(pod, notes)
+    return patch
+
+
+def _env(edits: list[SetEnv]) -> Iterator[Operation]:
+    container = edits[0].container
+    path = f"/spec/{container.field}/{container.index}/env"
+    if not isinstance(container.raw.get("env"), list):  # absent or null: there is no list to add to
+        yield add(path, [{"name": edit.name, "value": edit.value} for edit in edits])
+        return
+    for edit in edits:
+        entry, index = {"name": edit.name, "value": edit.value}, container.env.last.get(edit.name)
+        yield add(f"{path}/-", entry) if index is None else replace(f"{path}/{index}", entry)
 
 
 def _texts(edits: Iterable[SetText]) -> Iterator[Operation]:

@@ -58,10 +58,9 @@ class Judge:
         """A name is taken out of the environment."""
         self._unsets |= name in PAIR
 
-    def wrote(self, deps: frozenset[str]) -> None:
+    def wrote(self) -> None:
         """A value of the pair goes into a file, which a start may read."""
-        if deps:
-            self._reads[None] = None
+        self._reads[None] = None
 
     def chose(self, deps: frozenset[str]) -> None:
         """Set-up chose a folder by the pair: what starts there is chosen by it."""
@@ -94,11 +93,11 @@ class Judge:
         deps = command.deps
         if start.name in programs.NEUTRAL:
             if start.name == "tee" and command.stdin_deps:
-                self.wrote(command.stdin_deps)
+                self.wrote()
             return Effect(prints=command.stdin_deps)
         deps |= _shown(start, command)
         if deps and _in_place(start):
-            self.wrote(deps)
+            self.wrote()
         if start.name in programs.FETCHING:
             self._chosen += [text.span for text in command.argv if text.deps]
         return Effect(prints=deps if start.name in programs.PRINTING else NOTHING, deps=deps)

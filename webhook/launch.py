@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from webhook.judge import Judge
 from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, LauncherStart
 from webhook.programs import TEMPLATE_NAMES
+from webhook.shell.command import GivenUp
 from webhook.shell.expand import Environment, words
 from webhook.shell.run import Runner
 from webhook.shell.state import State
@@ -100,8 +101,6 @@ def _judged(argv: list[Text], env: Environment) -> Launch:
     state = State(env)
     try:
         runner.start(argv, state)
-    except RecursionError:  # a text nested deeper than anything people write
-        runner.exhausted = True
-    if runner.exhausted:
+    except (RecursionError, GivenUp):  # deeper or longer than anything people write
         return Launch(LaunchClass.HIDDEN, parse_error=True)
     return judge.launch(unread=(*state.unread, *runner.ended), broken=runner.broken)

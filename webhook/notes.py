@@ -48,7 +48,7 @@ class Asked:
     mode: Mode | None = None
     procs: Procs | None = None
     gpu: bool = False
-    containers: tuple[str, ...] | None = None
+    containers: frozenset[str] | None = None
     init_containers: bool = False
 
 
@@ -132,7 +132,7 @@ def _procs(pod: Pod, value: object) -> Mapping[str, Any]:
 
 
 def _containers(pod: Pod, value: object) -> Mapping[str, Any]:
-    names = tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else ()
+    names = frozenset(name.strip() for name in value.split(",")) if isinstance(value, str) else frozenset()
     there = {container.name for container in pod.containers if container.name}
     if not names or not there.issuperset(names):
         known = ", ".join(container.name for container in pod.containers if container.name)

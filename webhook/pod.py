@@ -35,23 +35,21 @@ class Env:
         """Whether there is an entry: one with an empty value, or with none, is there too."""
         return name in self.last
 
-    def entry(self, name: str) -> Mapping[str, Any] | None:
-        """The entry that counts."""
-        index = self.last.get(name)
-        return None if index is None else self.entries[index]
-
     def sourced(self, name: str) -> bool:
         """Whether the value comes from somewhere else (`valueFrom`), where nobody can read it before the pod runs."""
-        entry = self.entry(name)
-        return entry is not None and entry.get("valueFrom") is not None
+        index = self.last.get(name)
+        return index is not None and self.entries[index].get("valueFrom") is not None
 
     def text(self, name: str) -> str | None:
         """The value as written; "" for an entry with a name only; None if absent, from elsewhere, or no string."""
-        entry = self.entry(name)
-        if entry is None or entry.get("valueFrom") is not None:
+        index = self.last.get(name)
+        if index is None:
             return None
-        value = entry.get("value", "")
-        return value if isinstance(value, str) else "" if value is None else None
+        entry = self.entries[index]
+        value = entry.get("value")
+        if entry.get("valueFrom") is not None or not (value is None or isinstance(value, str)):
+            return None
+        return value or ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,14 @@ class Probe:
     check: Callable[[], str | None]
     max_age: float
     clock: Callable[[], float]
+    fresh: float = 0  # a good verdict isn't looked at again within so many seconds
     _verdict: tuple[str | None, float] | None = None
     _unknown: str = "not looked at yet"
 
     def look(self) -> None:
-        """Make the check."""
+        """Make the check, unless its last verdict is good and fresh."""
+        if self._verdict and not self._verdict[0] and self.clock() - self._verdict[1] < self.fresh:
+            return
         try:
             self._verdict = (self.check(), self.clock())
         except Unknown as exc:

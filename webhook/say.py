@@ -18,7 +18,7 @@ WARNINGS = 3
 
 def warnings(sentences: Iterable[str]) -> tuple[str, ...]:
     """At most three different warnings, each one line of at most 200 characters and not empty, in the order given."""
-    lines = (line(sentence) for sentence in sentences)
+    lines = [line(sentence) for sentence in sentences]
     return tuple(dict.fromkeys(text for text in lines if text))[:WARNINGS]
 
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 EVERYWHERE = "*"
 _BACKLOG = 2048
-_FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 30.0  # seconds
+_FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 2.0  # seconds
+_TRUST_FRESH = 30.0  # the cluster isn't asked for what was good so lately
 _LISTENER_AGE, _TRUST_AGE = 30.0, 900.0  # for so long a verdict is believed
 
 
@@ -122,7 +123,7 @@ class Server(uvicorn.Server):
         self._readiness.more += [follower.not_ready, listener.not_ready]
         self._beats = [probe.Beat(_FILES_EVERY, follower.look), probe.Beat(_LISTENER_EVERY, listener.look)]
         if bundles := self._trust:
-            trust = probe.Probe("trust", lambda: probe.trust(where, bundles), _TRUST_AGE, time.monotonic)
+            trust = probe.Probe("trust", lambda: probe.trust(where, bundles), _TRUST_AGE, time.monotonic, _TRUST_FRESH)
             self._readiness.more.append(trust.not_ready)
             self._beats.append(probe.Beat(_TRUST_EVERY, trust.look))
         await asyncio.to_thread(listener.look)  # so that "listening" is true when it is said

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from webhook import programs
 from webhook.flags import LauncherFlags, launcher_flags
-from webhook.shell.run import SHELLS
 from webhook.shell.values import Text, head
 from webhook.shell.wrappers import program
 
@@ -57,7 +56,7 @@ def read(argv: Sequence[Text], *, has_input: bool) -> Start:
         return _launcher(launcher, words[1:])
     if name in programs.OWN_LAUNCHERS:
         return Start(Kind.OWN_LAUNCHER, name, words)
-    if name.startswith(programs.INTERPRETERS) and _is_interpreter(name):
+    if _is_interpreter(name):
         return _interpreter(name, argv, has_input=has_input)
     if name == "ray" and second == "start":
         return Start(Kind.OPAQUE, "ray start", words)
@@ -75,20 +74,13 @@ def is_endless(argv: Sequence[Text]) -> bool:
     return any(w in programs.ENDLESS.get(name, ()) for w in literals)
 
 
-def is_shell_file(start: Start) -> bool:
-    """Whether a start is a shell with a script file."""
-    return start.name in SHELLS
-
-
 def _launcher(launcher: Launcher, words: tuple[Text, ...]) -> Start:
     return Start(Kind.LAUNCHER, launcher.name, words, launcher_flags(launcher, words))
 
 
 def _is_interpreter(name: str) -> bool:
-    for start in programs.INTERPRETERS:
-        if name.startswith(start):
-            return all(c.isdigit() or c == "." for c in name[len(start) :])
-    return False
+    """`python`, `python3`, `pypy3.11`: a known name and a version."""
+    return name.rstrip("0123456789.") in programs.INTERPRETERS
 
 
 def _interpreter(name: str, argv: Sequence[Text], *, has_input: bool) -> Start:

@@ -74,16 +74,17 @@ def written(pod_status: Status, rules: tuple[str, ...], reason: Reason, ranks: s
 
 def ranks(main: Judged) -> str | None:
     """`rankfix/ranks` of the main container: what its pair says once the edits are made; None where it says nothing."""
-    facts, env, new = main.case.facts, main.case.container.env, dict(main.env)
-    rank, world = (new.get(name) or env.text(name) or "" for name in ("RANK", "WORLD_SIZE"))
-    if facts.node is None or facts.pods is None or not notes.is_rank(rank) or not notes.is_rank(world):
+    case, facts = main.case, main.case.facts
+    if facts.node is None or facts.pods is None:
         return None
-    first = last = int(rank)
-    declared = main.case.procs.value if main.case.procs is not None else None
     if "C1" in main.rules or "T1" in main.rules:
-        first, declared, _ = main.case.facts.span(main.case.sizes or notes.Procs(1, 1))
-        last = first + declared - 1
-    return notes.ranks((facts.at, facts.of), declared, (first, last), int(world))
+        first, own, world = facts.span(case.sizes or notes.Procs(1, 1))
+        return notes.ranks((facts.at, facts.of), own, (first, first + own - 1), world)
+    new, declared = dict(main.env), case.procs.value if case.procs is not None else None
+    rank, world_size = (new.get(name) or case.container.env.text(name) or "" for name in ("RANK", "WORLD_SIZE"))
+    if not notes.is_rank(rank) or not notes.is_rank(world_size):
+        return None
+    return notes.ranks((facts.at, facts.of), declared, (int(rank), int(rank)), int(world_size))
 
 
 def _warnings(main: Judged) -> list[str]:

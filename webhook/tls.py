@@ -100,7 +100,7 @@ def _must_be_readable(path: Path) -> None:
 def _leaf(folder: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificates((folder / CERTIFICATE).read_bytes())[0]
-    except (OSError, ValueError):
+    except (OSError, ValueError, x509.InvalidVersion):
         raise BadCertificate(f"{folder / CERTIFICATE}: holds no certificate that can be read: renew it") from None
 
 

@@ -5,26 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import json
-import os
-import pty
-import re
-import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import pytest
-import typer
 import yaml
 
-from tests.support_edges import CANARY, RECORDED, REPO, body, patch_of, pod, typo
+from tests.support_edges import CANARY, RECORDED, body, patch_of, pod, typo
 from webhook import cli, mutate, show
 from webhook.policy import Policy
-from webhook.settings import Settings, dashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
 
@@ -211,57 +205,6 @@ def test_notes_on_unquoted_values(run: Run, file: Any) -> None:
     assert "1_2" not in err
 
 
-@pytest.mark.parametrize(
-    ("argv", "said"),
-    [
-        (["mutate"], "FILE"),
-        (["mutate", "-o", "x", "f"], "'x' is not one of"),
-        (["mutate", "--default-mode", "atuo", "f"], "--default-mode: setting default-mode: input should be 'auto'"),
-        (["mutate", "--hiden", "x"], "--hidden"),
-        (["serve", "--prot", "1"], "--port"),
-        (["serve", "--port", "x"], "--port: setting port: "),
-        (["serve", "--config", "/nowhere"], "/nowhere: settings file: No such file"),
-        (["serve", "--cert-dir", "/nowhere"], "/nowhere/tls.crt: No such file or directory: point --cert-dir"),
-        (["serve", "extra"], "extra"),
-        (["mutat"], "mutat"),
-    ],
-)
-def test_usage_errors(run: Run, argv: list[str], said: str) -> None:
-    """One line, no frame, exit code 2."""
-    code, out, err = run(*argv)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert re.fullmatch(r"rankfix: [^\n]+\n", err)
-
-
-def test_version_and_help(run: Run) -> None:
-    """--version, --help, and the same help for no words at all."""
-    assert run("--version")[:2] == (0, f"rankfix {cli.version()}\n")
-    assert "mutate" in run("--help")[1]
-    code, out, _ = run()
-    assert (code, "serve" in out) == (0, True)
-    assert "--default-mode" in run("mutate", "--help")[1]
-
-
-def test_flags_are_the_settings() -> None:
-    """`serve` has a flag for each setting and no other."""
-    command: Any = typer.main.get_command(cli.app)
-    flags = {option for param in command.commands["serve"].params for option in param.opts}
-    assert flags == {f"--{dashed(name)}" for name in Settings.model_fields} | {"--config", "--print-settings"}
-
-
-def test_print_settings(run: Run, monkeypatch: pytest.MonkeyPatch, file: Any) -> None:
-    """Each with its source; nothing is started."""
-    monkeypatch.setenv("RANKFIX_PORT", "1234")
-    config = file("hidden: process\n", "c.yaml")
-    code, out, _ = run("serve", "--print-settings", "--plain-http", "--config", config)
-    assert code == 0
-    assert yaml.safe_load(out)["port"] == 1234
-    assert re.search(r"^port: 1234 +# RANKFIX_PORT$", out, re.MULTILINE)
-    assert re.search(rf"^hidden: process +# {re.escape(str(config))}$", out, re.MULTILINE)
-    assert re.search(r"^plain-http: true +# --plain-http$", out, re.MULTILINE)
-
-
 def test_a_fault_of_ours(run: Run, file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 70, the type and the frames, and no word of the exception (bug 47)."""
 
@@ -309,60 +252,6 @@ def test_no_secret_in_errors(run: Run, file: Any) -> None:
         _, out, err = run("mutate", "-o", form, *files, file(body(whole), "ok.json"))
         assert CANARY not in err
         assert CANARY not in out
-
-
-def spawn(*argv: str | Path, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "webhook", *map(str, argv)], cwd=REPO, check=False, timeout=60,
-        env={**os.environ, **(env or {})}, **options,
-    )  # fmt: skip
-
-
-def test_review_is_the_default_when_piped(file: Any) -> None:
-    """Scripts get JSON, whatever the locale."""
-    path = file(body(pod(("X", "é\ud800"))))
-    ran = spawn("mutate", path, capture_output=True, env={"LC_ALL": "C", "PYTHONUTF8": "0", "FORCE_COLOR": "1"})
-    assert json.loads(ran.stdout)["response"]["allowed"]
-    ran = spawn("mutate", "-o", "pod", path, capture_output=True, env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
-    assert (ran.returncode, ran.stderr) == (0, b"")
-    assert yaml.safe_load(ran.stdout)["spec"]["containers"][0]["env"][-1] is not None
-
-
-@pytest.mark.parametrize(("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_diff_is_the_default_on_a_terminal(file: Any, env: dict[str, str], colours: bool) -> None:
-    """In colours there, unless NO_COLOR says otherwise."""
-    mine, theirs = pty.openpty()
-    ran = spawn("mutate", file(pod()), stdout=theirs, env={"TERM": "xterm", **env})
-    os.close(theirs)
-    shown = b""
-    while not shown.endswith(b"\n") or b"@@" not in shown:
-        shown += os.read(mine, 65536)
-    os.close(mine)
-    assert ran.returncode == 0
-    assert b"rules C1" in shown
-    assert (b"\x1b[32m" in shown) == colours
-
-
-def test_a_reader_that_goes_away(file: Any) -> None:
-    """`rankfix mutate ... | head -1` ends quietly."""
-    files = f"{file(body(), 'p')} " * 500
-    command = f"{sys.executable} -m webhook mutate -o review {files} | head -1"
-    ran = subprocess.run(["/bin/sh", "-c", command], cwd=REPO, capture_output=True, check=False, timeout=60)
-    assert ran.stderr == b""
-    assert ran.stdout.count(b"\n") == 1
-
-
-def test_a_full_disk(file: Any) -> None:
-    """One line and code 2, no traceback at the end."""
-    with Path("/dev/full").open("wb") as full:
-        ran = spawn("mutate", "-o", "review", file(body()), stdout=full, stderr=subprocess.PIPE)
-    assert (ran.returncode, ran.stderr) == (2, b"rankfix: output: no space left on device\n")
-
-
-def test_closed_streams(file: Any) -> None:
-    """A caller that closed stdout and stderr gets its exit code all the same."""
-    command = f"exec {sys.executable} -m webhook mutate {file(body(typo()))} >&- 2>&-"
-    assert subprocess.run(["/bin/sh", "-c", command], cwd=REPO, check=False, timeout=60).returncode == 1
 
 
 def test_an_unknown_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from webhook import keeper, logs
 from webhook.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
 
 
 def until(good: Callable[[], bool]) -> None:

@@ -43,6 +43,16 @@ def test_a_verdict_is_believed_for_a_while() -> None:
     assert made.not_ready() == "trust: not known for 61 s (nobody answers)"
 
 
+def test_what_was_good_lately_is_not_looked_at_again() -> None:
+    """A bad verdict is looked at again at once, a good one when it isn't fresh any more."""
+    clock, verdicts = [0.0], ["one", None, None]
+    made = probe.Probe("trust", lambda: verdicts.pop(0), 60, lambda: clock[0], fresh=30)
+    for moment, left in ((0, 2), (2, 1), (4, 1), (31, 1), (32, 0)):
+        clock[0] = moment
+        made.look()
+        assert len(verdicts) == left
+
+
 def test_what_could_never_be_known() -> None:
     """A cluster that can't be asked from the start: the reason is said."""
 

@@ -55,7 +55,7 @@ def with_ca(folder: Volume, ca: Identity) -> Volume:
 
 @pytest.mark.parametrize("name", ["rankfix.ml.svc", None])
 def test_a_new_pair_is_served_without_a_restart(tmp_path: Path, name: str | None) -> None:
-    """Bugs 5 and 6: elliptic, then RSA, then elliptic, on the same listener, to clients that send SNI and that don't."""
+    """Bugs 5 and 6: elliptic, RSA, elliptic, on the same listener, to clients that send SNI and that don't."""
     ca = authority()
     folder = with_ca(volume(tmp_path / "tls", pair(ca)), ca)
     with threaded(folder.path) as (running, _):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support_edges import CANARY
@@ -146,12 +146,14 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(VALUES)
+@settings(deadline=None)  # a loaded machine is no fault
 def test_what_is_written_is_read_back(value: object) -> None:
     """By PyYAML, strings with any character in them included."""
     assert yaml.load(yamltext.write(value), yaml.SafeLoader) == value
 
 
 @given(STRINGS.filter(lambda text: not any(0xD800 <= ord(char) <= 0xDFFF for char in text)))
+@settings(deadline=None)  # a loaded machine is no fault
 def test_strings_are_read_back_as_kubectl_does(text: str) -> None:
     """By our reading of go-yaml: no string becomes a number, a boolean or null on the way through a file."""
     assert one(yamltext.write({"x": text})).value == {"x": text}

@@ -124,9 +124,9 @@ def _unset(argv: list[Text], state: State) -> Done:
     names = [text.literal for text in argv[1:] if text.literal and not text.literal.startswith("-")]
     functions = any(text.literal == "-f" for text in argv[1:])
     for name in names:
-        if name and functions:
+        if functions:
             state.functions.pop(name, None)
-        elif name:
+        else:
             state.unset(name)
     return Done(Status(True), unset=() if functions else tuple(n for n in names if n in PAIR))
 

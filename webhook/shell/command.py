@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from webhook.shell.state import Variable
 
 
+class GivenUp(Exception):
+    """A text that does more than is followed."""
+
+
 class Where(Enum):
     """Where a command stands: only what runs for itself may start training."""
 
@@ -86,5 +90,5 @@ class Observer(Protocol):
     def chose(self, deps: frozenset[str]) -> None:
         """These entries chose the folder or the files that later starts find."""
 
-    def wrote(self, deps: frozenset[str]) -> None:
-        """Text that depends on these entries goes into a file."""
+    def wrote(self) -> None:
+        """Text that depends on the pair goes into a file."""

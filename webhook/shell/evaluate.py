@@ -74,6 +74,7 @@ class Walk:
 
     def node(self, node: Node, state: State) -> Status:
         """Walk one statement: `state` becomes what holds after it."""
+        self.runner.step()
         if isinstance(node, Simple):
             return simple.simple(self, node, state)
         if isinstance(node, Statements):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from webhook.shell import builtins
 from webhook.shell.call import Assigns, Call, Stdin
-from webhook.shell.command import Command, Observer, Status, Where
+from webhook.shell.command import Command, GivenUp, Observer, Status, Where
 from webhook.shell.evaluate import Walk
 from webhook.shell.expansion import joined_words
 from webhook.shell.source import source_of
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "rbash"})
 _LONG_VALUED = frozenset({"--rcfile", "--init-file"})
-_MOST_COMMANDS = 4000  # a text that runs more is given up
-_DEEPEST = 24
+_STEPS = 5000  # a walk may take so many steps, and one more for each character of the container's command
+_PARSED = 50  # characters that are parsed in the time of a step
+_DEEPEST = 24  # texts and functions inside each other
 
 
 class Runner:
@@ -35,15 +36,25 @@ class Runner:
         self.printed: frozenset[str] = NOTHING  # what the output of the commands so far depends on
         self.ended: list[object] = []  # unknown programs on paths that ended
         self.broken = False  # a text didn't parse
-        self.exhausted = False
         self._parse = parse
-        self._commands = 0
+        self._left = _STEPS
         self._depth = 0
         self._locals: list[dict[str, Variable | None]] = []
 
     def start(self, argv: Sequence[Text], state: State) -> None:
         """Run a container's command."""
+        self._left = _STEPS + sum(len(text.literal or "") for text in argv)
         self.command(Walk(self, source_of(()), Where.RUN), Call(list(argv)), state)
+
+    def step(self, cost: int = 1) -> None:
+        """Account for a step of the walk.
+
+        Raises:
+            GivenUp: the text does more than is followed: loops in loops, or functions that call themselves.
+        """
+        self._left -= cost
+        if self._left < 0 or self._depth > _DEEPEST:
+            raise GivenUp
 
     def forms(self, walk: Walk, calls: list[Call], state: State) -> Status:
         """Run a command that may have several forms."""
@@ -57,10 +68,6 @@ class Runner:
     def command(self, walk: Walk, call: Call, state: State) -> Status:
         """Run one form of a command."""
         argv = call.argv
-        self._commands += 1
-        if self._commands > _MOST_COMMANDS or self._depth > _DEEPEST:
-            self.exhausted = True
-            return Status(None)
         while len(argv) > 1 and _vanishes(argv[0]):
             argv = argv[1:]
         if not argv or (len(argv) == 1 and argv[0].literal == ""):
@@ -217,6 +224,7 @@ class Runner:
     def _nested(self, text: Text, where: Where, stdin: frozenset[str] | None, state: State) -> Status:
         """Read a text that the shell was given as a string."""
         source = source_of(text.parts)
+        self.step(1 + len(source.text) // _PARSED)
         script = self._parse(source.text)
         self.broken |= script.broken
         before = state.local_control

@@ -133,7 +133,7 @@ def _redirects(walk: Walk, redirects: Sequence[Redirect], expander: Expander, pr
             continue
         target = expander.texts(redirect.target)[0].literal or ""
         if target not in _NOWHERE and not (redirect.op in (">&", "<&") and (target.isdigit() or target == "-")):
-            walk.runner.observer.wrote(printed)
+            walk.runner.observer.wrote()
 
 
 def redirected(walk: Walk, node: Redirected, state: State) -> Status:

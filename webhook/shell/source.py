@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from webhook.shell.values import Literal, Part, Ref, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-_PLANE = 0xF0000
-_PLANE_END = 0xFFFFD
+_PLANE = 0xF0000  # the first of 130,000 private characters; a pod has no room for as many holes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,53 +29,37 @@ class Source:
 
     def span(self, start: int, end: int) -> Span | None:
         """Where characters `start`..`end` stand in the pod, if they stand there in one piece."""
-        if start >= end:
-            return None
-        run = bisect_right(self.starts, start) - 1
-        span = self.spans[run]
-        if span is None:
-            return None
-        begin = self.starts[run]
-        length = (self.starts[run + 1] if run + 1 < len(self.starts) else len(self.text)) - begin
-        if span.end - span.start != length:  # a hole: one character for a longer reference
-            return span if (start, end) == (begin, begin + length) else None
-        if end <= begin + length:
-            return Span(span.field, span.index, span.start + start - begin, span.start + end - begin)
-        return self._joined(span._replace(start=span.start + start - begin), run, end)
-
-    def _joined(self, span: Span, run: int, end: int) -> Span | None:
-        """The span of several runs that follow each other in the pod too."""
-        for i in range(run + 1, len(self.starts)):
-            following = self.spans[i]
-            if following is None or following[:2] != span[:2] or following.start != span.end:
+        whole: Span | None = None
+        for begin, stop in self._runs(start, end):
+            span = self._within(begin, stop)
+            if span is None or (whole is not None and (whole[:2] != span[:2] or whole.end != span.start)):
                 return None
-            begin = self.starts[i]
-            stop = self.starts[i + 1] if i + 1 < len(self.starts) else len(self.text)
-            if end < stop:
-                if following.end - following.start != stop - begin:
-                    return None
-                return span._replace(end=following.start + end - begin)
-            span = span._replace(end=following.end)
-            if end == stop:
-                return span
-        return None
+            whole = span if whole is None else Span(whole.field, whole.index, whole.start, span.end)
+        return whole
+
+    def _runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of `start`..`end` that lie in one run each."""
+        run = bisect_right(self.starts, start)
+        while start < end:
+            stop = min(end, self.starts[run]) if run < len(self.starts) else end
+            yield start, stop
+            start, run = stop, run + 1
+
+    def _within(self, start: int, end: int) -> Span | None:
+        """Where a part of one run stands."""
+        run = bisect_right(self.starts, start) - 1
+        span, begin = self.spans[run], self.starts[run]
+        length = (self.starts[run + 1] if run + 1 < len(self.starts) else len(self.text)) - begin
+        if span is None or span.end - span.start != length:  # a hole: one character for a longer reference
+            return span if (start, end) == (begin, begin + length) else None
+        return Span(span.field, span.index, span.start + start - begin, span.start + end - begin)
 
     def parts(self, start: int, end: int) -> list[Part]:
         """Characters `start`..`end` as parts: literal text with its places, and the values of the holes."""
-        text = self.text[start:end]
-        if not self.values:
-            return [Literal(text, self.span(start, end))] if text else []
-        out: list[Part] = []
-        at = 0
-        for i, char in enumerate(text):
-            if char in self.values:
-                if at < i:
-                    out.append(Literal(text[at:i], self.span(start + at, start + i)))
-                out.append(self.values[char])
-                at = i + 1
-        if at < len(text):
-            out.append(Literal(text[at:], self.span(start + at, end)))
-        return out
+        return [
+            self.values.get(self.text[begin]) or Literal(self.text[begin:stop], self._within(begin, stop))
+            for begin, stop in self._runs(start, end)
+        ]
 
 
 def source_of(parts: Iterable[Part]) -> Source:
@@ -100,12 +83,9 @@ def source_of(parts: Iterable[Part]) -> Source:
         else:
             while chr(code) in taken:
                 code += 1
-            if code > _PLANE_END:
-                piece, part = "_", Literal("_", None)
-            else:
-                piece = chr(code)
-                values[piece] = part
-                code += 1
+            piece = chr(code)
+            values[piece] = part
+            code += 1
         if not piece:
             continue
         pieces.append(piece)

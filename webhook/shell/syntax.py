@@ -139,7 +139,7 @@ class _Reader:
     def _add(self, assigns: list[Assign], words: list[Word], found: Word) -> None:
         """Add a word to a command, or to the value of the assignment that it really belongs to."""
         value = assigns[-1].value if assigns and not words else None
-        if isinstance(value, Word) and value.end == found.start:
+        if isinstance(value, Word) and value.end >= found.start:
             whole = Word((*value.pieces, *found.pieces), value.start, found.end)
             assigns[-1] = replace(assigns[-1], value=whole)
         else:
@@ -289,5 +289,6 @@ class _Reader:
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
         found = self.sequence([body]) if body is not None else Sequence()
-        redirect = [redirect(self, c)[1] for c in node.children if c.type.endswith("_redirect")]
-        return Function(self.words.raw(name) if name else "", Redirected(found, tuple(redirect)) if redirect else found)
+        redirects = [redirect(self, c)[1] for c in node.children if c.type in REDIRECTS]
+        body_and_output = Redirected(found, tuple(redirects)) if redirects else found
+        return Function(self.words.raw(name) if name else "", body_and_output)

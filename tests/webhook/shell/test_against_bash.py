@@ -9,8 +9,7 @@ import re
 import shutil
 import subprocess
 from functools import partial
-from pathlib import Path
-from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -22,6 +21,10 @@ from webhook.shell.run import Runner
 from webhook.shell.state import State
 from webhook.shell.syntax import bash_parser, parse
 from webhook.shell.values import Literal, Opaque, Ref, Text, known
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
 
 BASH = shutil.which("bash")
 ENV = {"RANK": "71", "WORLD_SIZE": "8313", "MODE": "multi", "EMPTY": ""}
@@ -46,7 +49,7 @@ class Recorder:
 
     def chose(self, deps: frozenset[str]) -> None: ...
 
-    def wrote(self, deps: frozenset[str]) -> None: ...
+    def wrote(self) -> None: ...
 
 
 def predicted(text: str, words: list[str]) -> list[str]:
@@ -58,7 +61,6 @@ def predicted(text: str, words: list[str]) -> list[str]:
     runner = Runner(partial(parse, parser=bash_parser()), recorder)
     runner.start(argv, State(env))
     assert not runner.broken
-    assert not runner.exhausted
     return [pattern(command.argv[1:]) for command in recorder.commands if command.argv[0].literal == "start"]
 
 
