@@ -19,7 +19,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo test test-fast test-e2e test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
+.PHONY: help venv demo test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -83,7 +83,7 @@ docs: $(READY) ## write the generated pages of docs/
 manifests: $(READY) ## write the generated files of deploy/
 	$(BIN)/python -m tools.manifests
 
-test-e2e: $(READY) ## the tests against a real API server (KUBEBUILDER_ASSETS)
+test-cluster: $(READY) ## the tests against a real API server (KUBEBUILDER_ASSETS)
 	$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS) tests/e2e
 
 fmt: $(READY) ## format the code and mend what ruff can mend

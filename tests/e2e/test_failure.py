@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.installation import installation, recorded, until
-from tests.support_deploy import rendered
+from tests.support_deploy import Object, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,6 @@ def created(installed: Installation) -> str:
     return ran.stderr
 
 
-def env(pod: dict[str, object]) -> dict[str, str]:
+def env(pod: Object) -> dict[str, str]:
     """Of the first container, the last of each name."""
-    spec: dict[str, list[dict[str, list[dict[str, str]]]]] = pod["spec"]  # type: ignore[assignment]  # a pod
-    return {entry["name"]: entry.get("value", "") for entry in spec["containers"][0]["env"]}
+    return {entry["name"]: entry.get("value", "") for entry in pod["spec"]["containers"][0]["env"]}

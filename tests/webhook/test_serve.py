@@ -161,7 +161,7 @@ def test_many_at_once(process: Running) -> None:
 
 
 def test_drains_before_it_ends(folder: Path) -> None:
-    """Bug 39: after SIGTERM all goes on for a while, old connections and new ones, and each answer ends its connection."""
+    """Bug 39: after SIGTERM all goes on for a while, and each answer ends its connection, an old one or a new one."""
     with child(folder, "--drain", "1.5") as running, contextlib.closing(running.connect()) as connection:
         assert "connection" not in ask(connection, "POST", "/mutate", SMALL).headers
         assert running.process

@@ -121,7 +121,7 @@ class _Schema(GenerateJsonSchema):
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_untitled(made)}
 
 
-def _untitled(node: Any) -> Any:  # noqa: ANN401 - any JSON
+def _untitled(node: Any) -> Any:  # noqa: ANN401 - JSON of any kind
     if isinstance(node, dict):
         return {key: _untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}
     return [_untitled(item) for item in node] if isinstance(node, list) else node
