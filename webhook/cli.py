@@ -21,10 +21,11 @@ from webhook.errors import BadReview, RankfixError
 from webhook.options import flag, with_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from webhook.mutate import Answer
-    from webhook.policy import Policy
+
+    Respond = Callable[[bytes], Answer]
 
 DONE, DENIED, UNUSABLE, FAULT, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 
@@ -74,7 +75,12 @@ def mutate_(
     flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
     policy = settings.load(flags, environ={}).settings.policy
     form = output or (show.Output.DIFF if sys.stdout.isatty() else show.Output.REVIEW)
-    raise typer.Exit(max([DONE, *(code for name in files for code in _file(name, policy, form))]))
+    remembering = mutate.remembering()
+
+    def respond(body: bytes) -> Answer:
+        return remembering(body, policy)
+
+    raise typer.Exit(max([DONE, *(code for name in files for code in _file(name, respond, form))]))
 
 
 @app.command(name="serve")
@@ -97,7 +103,7 @@ def serve_(
     serve.run(loaded.settings, version=version(), stream=sys.stderr)
 
 
-def _file(name: str, policy: Policy, form: show.Output) -> Iterator[int]:
+def _file(name: str, respond: Respond, form: show.Output) -> Iterator[int]:
     """Answer everything in one file, and yield an exit code for each thing in it."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
@@ -111,14 +117,14 @@ def _file(name: str, policy: Policy, form: show.Output) -> Iterator[int]:
             _complain(item.at(label))
             yield UNUSABLE
         else:
-            yield _review(item, label, policy, form)
+            yield _review(item, label, respond, form)
 
 
-def _review(review: documents.Review, name: str, policy: Policy, form: show.Output) -> int:
+def _review(review: documents.Review, name: str, respond: Respond, form: show.Output) -> int:
     for note in review.notes:
         _complain(f"{name}:{note}")
     try:
-        answer = mutate.respond(review.body, policy)
+        answer = respond(review.body)
         text = show.render(answer, review.pod, form, name=name)
     except (BadReview, RecursionError) as exc:
         problem = str(exc) if isinstance(exc, BadReview) else "is nested too deeply to be shown: try -o review"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webhook import decide as deciding
@@ -10,15 +11,16 @@ from webhook import jsonpatch, pod, review, wire
 from webhook.decide import Decision, Policy, Reason
 from webhook.edits import to_patch
 from webhook.errors import BadReview
+from webhook.launch import Classifier
 from webhook.review import Review, review_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from webhook.jsonpatch import Patch
     from webhook.pod import Pod
 
-__all__ = ["Answer", "BadReview", "Decide", "patched", "respond", "review_of"]
+__all__ = ["Answer", "BadReview", "Decide", "patched", "remembering", "respond", "review_of"]
 
 _SILENT = (Reason.NOT_OURS, Reason.NOT_CREATE)
 
@@ -76,6 +78,11 @@ def respond(body: bytes, policy: Policy, *, decide: Decide = deciding.decide) ->
         return _answer(request, view.job, decision, to_patch(view, decision.edits))
     except Exception as bug:  # noqa: BLE001 - the core's one net: whatever fails in here, the pod must not wait for us
         return _failed(request, policy, bug)
+
+
+def remembering() -> Callable[[bytes, Policy], Answer]:
+    """A `respond` that judges a command text once: what a server keeps, since the pods of a job share theirs."""
+    return partial(respond, decide=partial(deciding.decide, classify=Classifier()))
 
 
 def _failed(request: Review, policy: Policy, bug: Exception) -> Answer:

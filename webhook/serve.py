@@ -139,7 +139,7 @@ def make(settings: Settings, *, log: FilteringBoundLogger, version: str) -> Serv
     follower = None if settings.plain_http else _follower(settings, metrics, log)
     readiness = Readiness()
     admission = app.Admission(
-        respond=mutate.respond,
+        respond=mutate.remembering(),
         policy=settings.policy,
         max_body=settings.max_body,
         body_timeout=settings.body_timeout,

@@ -6,6 +6,7 @@ import importlib.metadata
 import io
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
@@ -226,7 +227,7 @@ def test_a_fault_in_a_decision(run: Run, file: Any, monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> Any:
         raise ValueError(CANARY)
 
-    monkeypatch.setattr(mutate, "respond", lambda data, policy: real(data, policy, decide=broken))
+    monkeypatch.setattr(mutate, "remembering", lambda: partial(real, decide=broken))
     code, out, err = run("mutate", "-o", "review", file(body()))
     assert code == cli.FAULT
     assert json.loads(out)["response"]["allowed"] is True

@@ -181,7 +181,7 @@ def test_a_silent_peer_does_not_hold_it(folder: Path) -> None:
         half.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
         start = time.monotonic()
         assert running.stop() == 0
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20  # without a bound: 30 s for the handshake alone
 
 
 def test_settings_from_variables_reach_the_server(folder: Path) -> None:

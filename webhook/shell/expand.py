@@ -7,10 +7,12 @@ kubelet's makeEnvironmentVariables (the last entry of a name counts; an env valu
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webhook.shell.values import PAIR, Literal, Opaque, Part, Ref, Span, Text, known, opaque, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 # Kubelet adds these of every cluster; people write $(KUBERNETES_SERVICE_HOST) for a master that can't be one.
 SERVICE_NAMES = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
@@ -29,11 +31,16 @@ class Environment:
     """
 
     def __init__(self, env: object) -> None:
-        entries = env if isinstance(env, list) else []
-        self._entries = [e for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)]
-        self._last = {entry["name"]: at for at, entry in enumerate(self._entries)}
+        self._entries = env if isinstance(env, list) else []
+        self._last = {name: at for at, name in self._named()}
         self._places: dict[str, list[int]] | None = None
         self.seen: dict[str, Text | None] = {}
+
+    def _named(self) -> Iterator[tuple[int, str]]:
+        """Where the entries are that have a name."""
+        for at, entry in enumerate(self._entries):
+            if isinstance(entry, dict) and isinstance(name := entry.get("name"), str):
+                yield at, name
 
     def get(self, name: str, /) -> Text | None:
         """The value of a name as far as it can be relied on; None where the container doesn't set it."""
@@ -71,8 +78,8 @@ class Environment:
         """What `$(name)` is to entry `at`: only earlier entries count."""
         if self._places is None:
             self._places = {}
-            for place, entry in enumerate(self._entries):
-                self._places.setdefault(entry["name"], []).append(place)
+            for place, given in self._named():
+                self._places.setdefault(given, []).append(place)
         places = self._places.get(name, [])
         found = bisect_left(places, at) - 1
         if found >= 0:
