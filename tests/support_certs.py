@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from certs.replicas import Address
     from certs.rotate import Action
+    from tests.support_tls import Volume
 
 NOW = datetime(2026, 12, 1, 12, 0, 0, tzinfo=UTC)
 PLACE = Place("ml", "rankfix-tls", "rankfix", "rankfix.example.org")
@@ -284,3 +285,19 @@ def over_http(api: MemoryApi, folder: Path) -> Iterator[Path]:
         finally:
             server.shutdown()
             thread.join()
+
+
+class Kubelet(threading.Thread):
+    """Brings the Secret of the API server in memory into a volume, a moment late."""
+
+    def __init__(self, world: World, folder: Volume) -> None:
+        super().__init__(daemon=True)
+        self.world, self.folder, self.over = world, folder, threading.Event()
+
+    def run(self) -> None:
+        brought = b""
+        while not self.over.wait(0.3):
+            certificate, key = self.world.data("tls.crt"), self.world.data("tls.key")
+            if certificate != brought:
+                brought = certificate
+                self.folder.bring_files(certificate, key)

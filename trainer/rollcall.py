@@ -29,6 +29,7 @@ DOUBLE = 2  # beats that tell a living process from a leftover
 PAUSE = 0.1  # seconds between two looks at the store
 SETTLE = 1.0  # a conflict is announced only then, so that it names everybody it concerns
 FRESH = 5.0  # an entry without a beat for so long belongs to a dead process
+READ = 10.0  # seconds at most for the others to read a verdict that ends the job
 TICK = 1.0  # seconds between beats while training
 STRAY = 3.0  # seconds between rank 0's looks whether the others may be meeting elsewhere
 SAY = 10.0  # seconds between two lines about who is awaited
@@ -106,6 +107,7 @@ class Caller:
         self._timeout = meeting.timeout
         self._started = self._said = time.monotonic()
         self._number = 0
+        self._listeners = 0  # living processes that wait for this one's verdict
 
     def lead(self, strayed: Callable[[], str | None]) -> Roll:
         """Rank 0's part: waits for everybody, judges, publishes.
@@ -115,7 +117,8 @@ class Caller:
         self._register()
         verdict = self._gather(strayed)
         self._store.set("verdict", verdict.to_json())
-        self._wait_until_read()
+        if verdict.code:
+            self._wait_until_read()
         return self._accept(verdict)
 
     def follow(self) -> Roll:
@@ -143,6 +146,7 @@ class Caller:
         while True:
             self._look(known)
             alive = {number: one for number, one in known.items() if time.monotonic() - one.seen < FRESH}
+            self._listeners = len(alive) - 1
             verdict = muster.conflict([one.entry for one in alive.values()], _duplicates(alive))
             since = (since or time.monotonic()) if verdict else None
             if verdict and since and time.monotonic() - since > SETTLE:
@@ -207,9 +211,8 @@ class Caller:
 
     def _wait_until_read(self) -> None:
         """Rank 0 keeps the store: were it to leave first, the others would hear of a lost connection instead."""
-        others = self._store.add("seq", 0) - 1
-        until = time.monotonic() + SETTLE
-        while self._store.add("read", 0) < others and time.monotonic() < until:
+        until = time.monotonic() + READ
+        while self._store.add("read", 0) < self._listeners and time.monotonic() < until:
             time.sleep(PAUSE / 10)
 
     def _tell(self, present: list[Entry]) -> None:

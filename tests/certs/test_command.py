@@ -17,7 +17,7 @@ from certs import __main__ as command
 from certs import inspect, options
 from certs.issue import CertsError
 from certs.options import Options, address
-from tests.support_certs import CONFIGURATION, NAMES, SECRET, MemoryApi, World, configuration, over_http
+from tests.support_certs import CONFIGURATION, NAMES, SECRET, Kubelet, MemoryApi, World, configuration, over_http
 from tests.support_edges import REPO, body, threaded
 from tests.support_tls import Volume
 
@@ -194,23 +194,7 @@ def test_an_orphan_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.signal(number, handler)
 
 
-class Kubelet(threading.Thread):
-    """Brings the Secret of the API server into a volume, late."""
-
-    def __init__(self, world: World, folder: Volume) -> None:
-        super().__init__(daemon=True)
-        self.world, self.folder, self.over = world, folder, threading.Event()
-
-    def run(self) -> None:
-        brought = b""
-        while not self.over.wait(0.3):
-            certificate, key = self.world.data("tls.crt"), self.world.data("tls.key")
-            if certificate != brought:
-                brought = certificate
-                self.folder.bring_files(certificate, key)
-
-
-def test_a_real_server_through_a_rotation(seat: Seat, tmp_path: Path) -> None:
+def test_bug_3_a_real_server_through_a_rotation(seat: Seat, tmp_path: Path) -> None:
     """Bug 3: CA and key are replaced while clients connect anew all the time, each with the caBundle of that moment
     (and with the one before it): no handshake fails, no call is lost.
     """
@@ -246,7 +230,7 @@ def test_a_real_server_through_a_rotation(seat: Seat, tmp_path: Path) -> None:
     assert seat.world.signer() != before
 
 
-def test_five_installs_at_once(seat: Seat) -> None:
+def test_bug_4_five_installs_at_once(seat: Seat) -> None:
     """Bug 4: five processes, one authority, one leaf."""
     environment = {**os.environ, "PYTHONPATH": str(REPO)}
     command_ = [sys.executable, "-m", "certs", *seat.words("issue")]

@@ -62,14 +62,14 @@ def test_trust_is_signature_and_time(ca: Identity, leaf: Identity) -> None:
 
 
 @pytest.mark.parametrize("behind", [timedelta(minutes=5), timedelta(minutes=59)])
-def test_a_verifier_whose_clock_is_behind(ca: Identity, leaf: Identity, behind: timedelta) -> None:
+def test_bug_2_a_verifier_whose_clock_is_behind(ca: Identity, leaf: Identity, behind: timedelta) -> None:
     """Bug 2: nodes' clocks differ; a certificate made just now verifies where it's an hour ago."""
     assert inspect.strictly_trusted(read(leaf), [read(ca)], "rankfix.ml.svc", NOW - behind) is None
 
 
 @pytest.mark.parametrize("bundled", [1, 2, 3])
 @pytest.mark.parametrize("signer", [0, 1, 2])
-def test_leaves_verify_strictly_among_authorities_of_one_name(tmp_path: Path, bundled: int, signer: int) -> None:
+def test_bug_8_leaves_verify_strictly_among_authorities_of_one_name(tmp_path: Path, bundled: int, signer: int) -> None:
     """Bugs 3 and 8: in the midst of a rotation a bundle holds authorities with one and the same name and several keys;
     Python with VERIFY_X509_STRICT and openssl find the one that signed by its key identifier, in any order.
     """

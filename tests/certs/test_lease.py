@@ -102,7 +102,7 @@ def keep(world: World, holder: Lease | None, looks: int) -> list[str]:
     return [str(one) for one in complaints]
 
 
-def test_a_watch_mends_what_breaks_between_two_looks() -> None:
+def test_bug_9_a_watch_mends_what_breaks_between_two_looks() -> None:
     """Bug 9: a caBundle that is blanked again and again is back after each look."""
     world = installed()
     good = world.bundle()

@@ -74,7 +74,7 @@ def test_nothing_to_do_writes_nothing() -> None:
     assert world.leaf().short in done.why
 
 
-def test_a_leaf_is_renewed_when_a_third_is_left() -> None:
+def test_bug_1_a_leaf_is_renewed_when_a_third_is_left() -> None:
     """Bug 1: well ahead of its end; the authority stays, so nobody has to wait for anybody."""
     world = installed()
     before, signer = world.leaf(), world.signer()
@@ -90,7 +90,7 @@ def test_a_leaf_is_renewed_when_a_third_is_left() -> None:
 
 
 @pytest.mark.parametrize("way", ["due", "force"])
-def test_an_authority_is_replaced_without_a_gap(way: str) -> None:
+def test_bug_3_an_authority_is_replaced_without_a_gap(way: str) -> None:
     """Bug 3: both published, then the leaf, then each replica, then the old one goes; trust holds at each write."""
     world = installed()
     old, leaf = world.signer(), world.leaf()
@@ -109,7 +109,7 @@ def test_an_authority_is_replaced_without_a_gap(way: str) -> None:
     assert [one.leaf for one in world.replicas] == [world.leaf(), world.leaf()]
 
 
-def test_both_are_published_while_both_are_served() -> None:
+def test_bug_3_both_are_published_while_both_are_served() -> None:
     """Bug 3: the caBundle holds old and new for as long as one replica serves the old leaf."""
     world = installed()
     old = world.signer()
@@ -189,7 +189,7 @@ def blank(world: World) -> None:
     world.edit(CONFIGURATION, change)
 
 
-def test_an_expired_pair_is_replaced_at_once() -> None:
+def test_bug_1_an_expired_pair_is_replaced_at_once() -> None:
     """Bug 1: the cluster was off while the certificate ended; the next run makes a new one, and waits for nothing."""
     world = installed()
     world.clock.now = world.leaf().ends + DAY
@@ -200,7 +200,7 @@ def test_an_expired_pair_is_replaced_at_once() -> None:
     assert world.leaf().ends > start
 
 
-def test_an_expired_authority_is_replaced_at_once() -> None:
+def test_bug_1_an_expired_authority_is_replaced_at_once() -> None:
     """Bug 1: also where the authority has ended; nothing that has ended is kept, so there is nothing to wait for."""
     world = installed()
     old = world.signer()
@@ -210,7 +210,7 @@ def test_an_expired_authority_is_replaced_at_once() -> None:
     assert old not in inspect.certificates(world.bundle() + world.data("ca.crt"))
 
 
-def test_a_life_of_five_seconds() -> None:
+def test_bug_1_a_life_of_five_seconds() -> None:
     """Bug 1: a pair that lives for seconds is renewed again and again, never late."""
     world = World(replicas=[Replica()])
     world.api.put(CONFIGURATION, configuration())
@@ -254,7 +254,7 @@ def test_a_corrupt_secret_is_mended(damage: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("key", ["tls_key", "ca_key"])
-def test_a_key_of_another_certificate(key: str) -> None:
+def test_bug_6_a_key_of_another_certificate(key: str) -> None:
     """Bug 6: a mismatched pair in the Secret is no pair."""
     world = installed()
     other = make_ca(now=NOW, lifetime=DAY)
@@ -277,7 +277,7 @@ def test_a_secret_that_was_deleted() -> None:
     assert old not in inspect.certificates(world.bundle())
 
 
-def test_the_names_are_the_services() -> None:
+def test_bug_7_the_names_are_the_services() -> None:
     """Bug 7: each form of the Service's name is in the certificate, for clients that look at nothing else."""
     world = installed()
     assert inspect.names(world.leaf()).dns == {
@@ -299,7 +299,7 @@ def test_the_names_are_the_services() -> None:
         (Issuer(service_names("rankfix", "ml", "corp.example")), True),
     ],
 )
-def test_a_change_of_names_makes_a_new_leaf(*, issuer: Issuer, again: bool) -> None:
+def test_bug_7_a_change_of_names_makes_a_new_leaf(*, issuer: Issuer, again: bool) -> None:
     """Bug 7: names that were added or taken away count, their order and spelling don't."""
     world = installed()
     before = world.leaf()
@@ -315,7 +315,7 @@ def test_addresses_have_one_spelling() -> None:
     assert world.said == ["Done"]
 
 
-def test_five_installs_at_once_give_one_authority() -> None:
+def test_bug_4_five_installs_at_once_give_one_authority() -> None:
     """Bug 4: whoever writes first wins; the others read again, and find nothing left to do."""
     world = fresh()
     runs = [world.run().steps() for _ in range(5)]
@@ -330,7 +330,7 @@ def test_five_installs_at_once_give_one_authority() -> None:
     assert len([call for call in world.api.calls if call[0] == "POST"]) == 5
 
 
-def test_five_forced_rotations_at_once_replace_the_authority_once() -> None:
+def test_bug_4_five_forced_rotations_at_once_replace_the_authority_once() -> None:
     """Bug 4: each was asked to replace the same authority, and it is gone after the first."""
     world = installed()
     old = world.signer()
@@ -354,7 +354,7 @@ def writes_of_a_rotation() -> int:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_crash_at_any_call_is_continued_by_the_next_run(moment: str) -> None:
+def test_bug_3_a_crash_at_any_call_is_continued_by_the_next_run(moment: str) -> None:
     """After each call to the API (whose answer may be lost), trust holds and the next run ends what this one began."""
     calls = writes_of_a_rotation()
     assert calls > 20
@@ -378,7 +378,7 @@ def test_a_crash_at_any_call_is_continued_by_the_next_run(moment: str) -> None:
         assert not world.untrusted()
 
 
-def test_a_blanked_bundle_is_filled_again() -> None:
+def test_bug_9_a_blanked_bundle_is_filled_again() -> None:
     """Bug 9: the next look puts it back, and does nothing else."""
     world = installed()
     before = world.bundle()
@@ -388,7 +388,7 @@ def test_a_blanked_bundle_is_filled_again() -> None:
     assert world.bundle() == before
 
 
-def test_a_bundle_blanked_in_the_midst_of_a_rotation() -> None:
+def test_bug_9_a_bundle_blanked_in_the_midst_of_a_rotation() -> None:
     """Bug 9: all that is in use is published again, not only the newest."""
     world = installed()
     old = world.signer()
@@ -402,7 +402,7 @@ def test_a_bundle_blanked_in_the_midst_of_a_rotation() -> None:
 
 
 @pytest.mark.parametrize("present", [None, "", encoded(b"garbage")])
-def test_entries_are_found_by_their_names(present: str | None) -> None:
+def test_bug_10_entries_are_found_by_their_names(present: str | None) -> None:
     """Bug 10: entries in another order, others' between them, and a caBundle that is absent, empty or garbage."""
     client = {} if present is None else {"caBundle": present}
     world = fresh()
@@ -488,7 +488,7 @@ def test_a_leaf_never_begins_before_the_last_one() -> None:
     assert world.leaf().begins == begins == NOW - BACKDATE
 
 
-def test_a_leaf_of_the_future_is_replaced() -> None:
+def test_bug_2_a_leaf_of_the_future_is_replaced() -> None:
     """Bug 2: a Secret from a clock that ran far ahead can't be served now."""
     world = installed()
     world.clock.now -= 2 * DAY

@@ -54,7 +54,7 @@ def test_a_secret_that_holds_anything() -> None:
     assert cluster(api).held() == Held("2", b"x")
 
 
-def test_the_secret_is_written_only_where_nobody_else_has() -> None:
+def test_bug_4_the_secret_is_written_only_where_nobody_else_has() -> None:
     """Bug 4: created once; replaced only at the version that was read, also where it changes between look and write."""
     api = MemoryApi()
     cluster(api).write(Held("", b"1"))
@@ -77,7 +77,7 @@ def test_the_secret_is_written_only_where_nobody_else_has() -> None:
     assert held.certificate == b"2"
 
 
-def test_a_bundle_is_written_only_where_nobody_else_has() -> None:
+def test_bug_9_a_bundle_is_written_only_where_nobody_else_has() -> None:
     """Bug 9: what a GitOps tool does between our look and our write isn't overwritten unseen."""
     api = MemoryApi()
     api.put(CONFIGURATION, configuration())
@@ -103,7 +103,7 @@ def test_a_configuration_without_our_entry() -> None:
         cluster(api).published()
 
 
-def test_entries_by_name_may_call_a_url() -> None:
+def test_bug_10_entries_by_name_may_call_a_url() -> None:
     """Bug 10: a name is enough."""
     api = MemoryApi()
     url = {"name": "b", "clientConfig": {"url": "https://example.org"}}

@@ -44,6 +44,12 @@ def test_mistakes_end_in_one_sentence(words: list[str], said: str, cluster: Clus
         assert log.read_text() == run.sentence() + "\n"
 
 
+def test_script_is_the_module(cluster: Cluster) -> None:
+    """What the image has as train.py is the same program."""
+    run = cluster.start([PYTHON, str(REPO / "trainer" / "entry.py"), "--nproc", "x"]).expect(2)
+    assert "--nproc x" in run.sentence()
+
+
 def test_modules_that_need_no_torch_load_none() -> None:
     """Ranks, files and plans can be looked at where torch isn't."""
     code = "import sys, trainer.world, trainer.idx, trainer.plan, trainer.muster, trainer.spawn, trainer.settings"

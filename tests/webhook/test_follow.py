@@ -58,7 +58,7 @@ def seat(path: Path, identity: Identity) -> Seat:
     return Seat(folder, follower, metrics, stream, moment)
 
 
-def test_a_swap_of_the_link_is_noticed(seat: Seat) -> None:
+def test_bug_5_a_swap_of_the_link_is_noticed(seat: Seat) -> None:
     """Bug 5: the kubelet swaps `..data`; nothing that has the files' names is touched."""
     second = pair()
     assert not seat.follower.look()
@@ -70,14 +70,14 @@ def test_a_swap_of_the_link_is_noticed(seat: Seat) -> None:
     assert seat.outcomes() == ["reloaded"]
 
 
-def test_the_same_content_elsewhere_is_no_change(seat: Seat, first: Identity) -> None:
+def test_bug_5_the_same_content_elsewhere_is_no_change(seat: Seat, first: Identity) -> None:
     """Bug 5: what counts is content: a new folder with the same pair loads nothing."""
     seat.folder.bring(first)
     assert not seat.follower.look()
     assert seat.follower.refused is None
 
 
-def test_files_written_in_place_are_noticed(seat: Seat) -> None:
+def test_bug_5_files_written_in_place_are_noticed(seat: Seat) -> None:
     """Bug 5: without a volume, too; and between the two files the old pair stays."""
     second = pair()
     (seat.folder.path / "tls.crt").write_bytes(second.certificate)
@@ -89,7 +89,7 @@ def test_files_written_in_place_are_noticed(seat: Seat) -> None:
     assert seat.outcomes() == ["refused", "reloaded"]
 
 
-def test_another_kind_of_key(seat: Seat, first: Identity) -> None:
+def test_bug_6_another_kind_of_key(seat: Seat, first: Identity) -> None:
     """Bug 6: elliptic to RSA and back."""
     for identity in (rsa_pair(), pair()):
         seat.folder.bring(identity)
@@ -142,7 +142,7 @@ def _of_the_future(_: Identity) -> tuple[bytes, bytes]:
         (_of_the_future, "is valid only from"),
     ],
 )
-def test_what_is_refused(
+def test_bug_6_what_is_refused(
     seat: Seat, first: Identity, made: Callable[[Identity], tuple[bytes, bytes]], said: str
 ) -> None:
     """Bug 6: the old pair stays, /readyz says why, and it is counted and logged once however often it's looked at."""
@@ -185,7 +185,7 @@ def test_a_pair_of_the_future_is_taken_when_its_time_comes(seat: Seat) -> None:
     assert seat.follower.look()
 
 
-def test_an_expired_pair_begins_but_is_not_ready(tmp_path: Path) -> None:
+def test_bug_1_an_expired_pair_begins_but_is_not_ready(tmp_path: Path) -> None:
     """Bug 1: a cluster that was off: the server starts, says why nobody can call it, and takes the new pair, even one
     that isn't newer, as soon as it's there.
     """
@@ -199,7 +199,7 @@ def test_an_expired_pair_begins_but_is_not_ready(tmp_path: Path) -> None:
     assert place.metric("rankfix_certificate_seconds_left") > 80 * 86400
 
 
-def test_expiry_while_it_runs(seat: Seat) -> None:
+def test_bug_1_expiry_while_it_runs(seat: Seat) -> None:
     """Bug 1: readiness follows the clock, not only the files."""
     assert seat.follower.not_ready() is None
     assert 0 < seat.metric("rankfix_certificate_seconds_left") <= 86400
@@ -217,7 +217,7 @@ def test_a_certificate_that_only_openssl_can_read(tmp_path: Path) -> None:
         tls.load(folder.path)
 
 
-def test_files_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_6_files_that_change_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug 6: half old, half new is no pair, even where both halves could be read."""
     folder = volume(tmp_path / "tls", pair())
     digests = iter([b"one", b"two"])

@@ -101,7 +101,7 @@ def _port(tmp_path: Path, ca: Identity, identity: Identity) -> Iterator[int]:
         yield running.port
 
 
-def test_our_own_listener(port: int, identity: Identity) -> None:
+def test_bug_12_our_own_listener(port: int, identity: Identity) -> None:
     """Bug 12: it answers a handshake with the certificate that is meant; anything else is told apart."""
     where = ("127.0.0.1", port)
     assert probe.own_listener(lambda: where, lambda: leaf(identity)) is None
@@ -113,7 +113,7 @@ def test_our_own_listener(port: int, identity: Identity) -> None:
     assert "doesn't answer" in (probe.own_listener(lambda: gone, lambda: b"") or "")
 
 
-def test_trust(port: int, ca: Identity, identity: Identity) -> None:
+def test_bug_12_trust(port: int, ca: Identity, identity: Identity) -> None:
     """Bug 12: the caBundle verifies the leaf under the name that the API server asks for, or it is said why not."""
     name = "rankfix.ml.svc"
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support_edges import Running, ask, body, threaded
+from tests.support_certs import CONFIGURATION, Kubelet, World, configuration, over_http
+from tests.support_edges import Running, ask, body, child, threaded
 from tests.support_tls import DAY, Volume, authority, leaf, pair, rsa_pair, volume
 from webhook import tls
 
@@ -54,7 +55,7 @@ def with_ca(folder: Volume, ca: Identity) -> Volume:
 
 
 @pytest.mark.parametrize("name", ["rankfix.ml.svc", None])
-def test_a_new_pair_is_served_without_a_restart(tmp_path: Path, name: str | None) -> None:
+def test_bug_5_a_new_pair_is_served_without_a_restart(tmp_path: Path, name: str | None) -> None:
     """Bugs 5 and 6: elliptic, RSA, elliptic, on the same listener, to clients that send SNI and that don't."""
     ca = authority()
     folder = with_ca(volume(tmp_path / "tls", pair(ca)), ca)
@@ -64,7 +65,7 @@ def test_a_new_pair_is_served_without_a_restart(tmp_path: Path, name: str | None
             until(shows(running, name, identity))
 
 
-def test_a_connection_that_is_open_outlives_the_swap(tmp_path: Path) -> None:
+def test_bug_3_a_connection_that_is_open_outlives_the_swap(tmp_path: Path) -> None:
     """Bug 3: no call fails for a new certificate: what is open stays, what is new sees the new one."""
     ca = authority()
     folder = with_ca(volume(tmp_path / "tls", pair(ca)), ca)
@@ -76,7 +77,7 @@ def test_a_connection_that_is_open_outlives_the_swap(tmp_path: Path) -> None:
         assert ask(connection, "POST", "/mutate", body()).status == 200
 
 
-def test_no_call_fails_while_pairs_change(tmp_path: Path) -> None:
+def test_bug_3_no_call_fails_while_pairs_change(tmp_path: Path) -> None:
     """Bug 3: new connections all the time, new pairs all the time: every handshake verifies, every call is answered."""
     ca = authority()
     folder = with_ca(volume(tmp_path / "tls", pair(ca)), ca)
@@ -106,7 +107,7 @@ def test_no_call_fails_while_pairs_change(tmp_path: Path) -> None:
     assert len(seen) > 1
 
 
-def test_readyz_says_what_was_refused(tmp_path: Path) -> None:
+def test_bug_6_readyz_says_what_was_refused(tmp_path: Path) -> None:
     """Bug 6: ready, since what is served is good, with a line that says what isn't."""
     ca = authority()
     folder = with_ca(volume(tmp_path / "tls", pair(ca)), ca)
@@ -122,7 +123,7 @@ def test_readyz_says_what_was_refused(tmp_path: Path) -> None:
         assert "rankfix_certificate_seconds_left 8" in metrics
 
 
-def test_an_expired_pair_is_served_but_not_ready(tmp_path: Path) -> None:
+def test_bug_1_an_expired_pair_is_served_but_not_ready(tmp_path: Path) -> None:
     """Bugs 1 and 12: /readyz is 503 and says why, until there's a good pair."""
     ca = authority(age=9 * DAY)
     folder = volume(tmp_path / "tls", pair(ca, age=3 * DAY, life=DAY))
@@ -169,3 +170,30 @@ def test_the_wait_has_an_end(tmp_path: Path) -> None:
     with pytest.raises(tls.BadCertificate, match="no usable PEM pair"), threaded(folder.path, cert_wait=0.5):
         pass
     assert time.monotonic() - started >= timedelta(seconds=0.5).total_seconds()
+
+
+def test_bug_4_a_server_that_makes_its_own_certificate(tmp_path: Path) -> None:
+    """--manage-certs on an empty cluster: the process beside makes the Secret, the kubelet brings it, the server that
+    waited for it begins, and is ready as soon as the caBundle is seen to verify it; at its end the Lease is given back.
+    """
+    world = World()
+    world.api.put(CONFIGURATION, configuration())
+    folder = Volume(tmp_path / "tls")
+    kubelet = Kubelet(world, folder)
+    kubelet.start()
+    flags = [
+        "--manage-certs", "--cert-wait=60", "--namespace=ml", "--service=rankfix", "--dns-name=localhost",
+        "--webhook-config=rankfix.example.org",
+    ]  # fmt: skip
+    with (
+        over_http(world.api, tmp_path) as kubeconfig,
+        child(folder.path, *flags, env={"KUBECONFIG": str(kubeconfig)}) as running,
+    ):
+        get = unverified(running)
+        until(lambda: get("/readyz") == (200, "ok\n"))
+        assert any('"certs"' in line and "NewLeaf" in line for line in running.said)
+        assert running.stop() == 0
+    kubelet.over.set()
+    assert world.bundle() == world.signer().pem
+    lease = world.api.objects["/apis/coordination.k8s.io/v1/namespaces/ml/leases/rankfix-certs"]
+    assert lease["spec"]["holderIdentity"] == ""
