@@ -11,7 +11,6 @@ import base64
 import contextlib
 import copy
 import json
-import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -110,19 +109,26 @@ class Installation:
         assert self.run_job("Job", "--settle=0.1") == ""
         self.mount()
 
-    def mount(self) -> None:
-        """Bring the Secret's files into the servers' folder as kubelet does: all at once, by a swap of `..data`."""
+    def secret(self) -> dict[str, str]:
+        """The Secret's data, as it is."""
         volume = one(self.objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]["secret"]
-        secret = self.plane.get(f"/api/v1/namespaces/{self.namespace}/secrets/{volume['secretName']}")
-        version = self.folder / f"..{secret['metadata']['resourceVersion']}"
-        version.mkdir(exist_ok=True)
-        for item in volume["items"]:
-            (version / item["path"]).write_bytes(base64.b64decode(secret["data"][item["key"]]))
-            link = self.folder / item["path"]
-            if not link.is_symlink():
-                link.symlink_to(f"..data/{item['path']}")
-        (self.folder / "..fresh").symlink_to(version.name)
-        (self.folder / "..fresh").replace(self.folder / "..data")
+        found = self.plane.get(f"/api/v1/namespaces/{self.namespace}/secrets/{volume['secretName']}")
+        data: dict[str, str] = found["data"]
+        return data
+
+    def mount(self, folder: Path | None = None) -> None:
+        """Bring the Secret's files into a server's folder as kubelet does: all at once, by a swap of `..data`."""
+        folder = folder or self.folder
+        volume = one(self.objects, "Deployment")["spec"]["template"]["spec"]["volumes"][0]["secret"]
+        data = {item["path"]: base64.b64decode(self.secret()[item["key"]]) for item in volume["items"]}
+        version = folder / f"..{time.time_ns()}"
+        version.mkdir(parents=True)
+        for name, content in data.items():
+            (version / name).write_bytes(content)
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(f"..data/{name}")
+        (folder / "..fresh").symlink_to(version.name)
+        (folder / "..fresh").replace(folder / "..data")
 
     def bundle(self) -> str:
         """The caBundle."""
@@ -130,11 +136,10 @@ class Installation:
         return found
 
     @contextlib.contextmanager
-    def server(self, *flags: str, joins: bool = True) -> Iterator[Running]:
+    def server(self, *flags: str, folder: Path | None = None) -> Iterator[Running]:
         """One more server process, in the Service's endpoints while it runs."""
-        with child(self.folder, *flags) as running:
-            if joins:
-                self.front.ports.append(running.port)
+        with child(folder or self.folder, *flags) as running:
+            self.front.ports.append(running.port)
             try:
                 yield running
             finally:
@@ -239,47 +244,3 @@ def installation(
             made.remove()
             if alone:
                 made.await_absence()
-
-
-@dataclass
-class Load:
-    """Creates pods without a pause; what failed, and how many came through repaired and unrepaired."""
-
-    installed: Installation
-    failed: list[str] = field(default_factory=list)
-    repaired: int = 0
-    plain: int = 0
-    over: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        while not self.over.is_set():
-            reply = self.installed.probe()
-            if reply.status != 201:
-                self.failed.append(str(reply.body))
-            elif repaired(reply):
-                self.repaired += 1
-            else:
-                self.plain += 1
-
-    def wait(self, count: int) -> None:
-        """Until that many more pods came through."""
-        goal = self.repaired + self.plain + count
-        deadline = time.monotonic() + 60
-        while self.repaired + self.plain < goal and not self.failed:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-
-@contextlib.contextmanager
-def load(installed: Installation, threads: int = 2) -> Iterator[Load]:
-    """Pods, all the time."""
-    made = Load(installed)
-    workers = [threading.Thread(target=made.run) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    try:
-        yield made
-    finally:
-        made.over.set()
-        for worker in workers:
-            worker.join()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.installation import installation, leftovers, load, on_loopback, stream
+from tests.e2e.installation import installation, leftovers, on_loopback, stream
+from tests.e2e.traffic import load
 from tests.support_deploy import CHART, HELM, NO_HELM, helm
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.installation import installation, leftovers, load
+from tests.e2e.installation import installation, leftovers
+from tests.e2e.traffic import load
 from tests.support_deploy import Object, Objects, one, rendered
 
 if TYPE_CHECKING:
