@@ -38,5 +38,6 @@ CASES: dict[str, dict[str, Any]] = {
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
     },
     "jobs": {"certs": {"schedule": "7 * * * *", "extraDnsNames": ["rankfix.example.org"], "secretName": "other"}},
+    "a server that asks the others": {"certs": {"mode": "serve"}, "port": 10250},
     "jobs of a server": {"certs": {"mode": "serve", "extraDnsNames": ["rankfix.example.org"]}},
 }

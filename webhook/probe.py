@@ -17,7 +17,7 @@ from webhook.errors import RankfixError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}  # noqa: S104 - compared with, not bound to
 TIMEOUT = 3.0
 
 
@@ -109,8 +109,13 @@ def trust(where: Callable[[], tuple[str, int]], bundles: Callable[[], Iterable[t
 
 
 def reachable(sock: socket.socket) -> tuple[str, int]:
-    """Where a listening socket can be dialled from this machine."""
+    """Where a listening socket can be dialled from this machine.
+
+    One that takes both families is dialled by IPv4: a container may know IPv6 and have no such address.
+    """
     host, port = sock.getsockname()[:2]
+    if sock.family == socket.AF_INET6 and sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+        return "::1" if host == "::" else host, port
     return ANYWHERE.get(host, host), port
 
 

@@ -36,7 +36,7 @@ EVERYWHERE = "*"
 _BACKLOG = 2048
 _FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 2.0  # seconds
 _TRUST_FRESH = 30.0  # the cluster isn't asked for what was good so lately
-_LISTENER_AGE, _TRUST_AGE = 30.0, 900.0  # for so long a verdict is believed
+_FILES_AGE, _LISTENER_AGE, _TRUST_AGE = 30.0, 30.0, 900.0  # for so long a verdict is believed
 
 
 class CannotListen(RankfixError):
@@ -117,15 +117,20 @@ class Server(uvicorn.Server):
         def where() -> tuple[str, int]:
             return probe.reachable(sock)
 
+        def followed() -> None:
+            follower.look()
+
+        files = probe.Probe("files", followed, _FILES_AGE, time.monotonic)
         listener = probe.Probe(
             "TLS", lambda: probe.own_listener(where, lambda: follower.pair.leaf), _LISTENER_AGE, time.monotonic
         )
-        self._readiness.more += [follower.not_ready, listener.not_ready]
-        self._beats = [probe.Beat(_FILES_EVERY, follower.look), probe.Beat(_LISTENER_EVERY, listener.look)]
+        self._readiness.more += [follower.not_ready, files.not_ready, listener.not_ready]
+        self._beats = [probe.Beat(_FILES_EVERY, files.look), probe.Beat(_LISTENER_EVERY, listener.look)]
         if bundles := self._trust:
             trust = probe.Probe("trust", lambda: probe.trust(where, bundles), _TRUST_AGE, time.monotonic, _TRUST_FRESH)
             self._readiness.more.append(trust.not_ready)
             self._beats.append(probe.Beat(_TRUST_EVERY, trust.look))
+        files.look()
         await asyncio.to_thread(listener.look)  # so that "listening" is true when it is said
         for beat in self._beats:
             beat.start()

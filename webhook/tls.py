@@ -83,6 +83,8 @@ def context(folder: Path) -> ssl.SSLContext:
         made.load_cert_chain(folder / CERTIFICATE, folder / KEY, password=_no_password)
     except ssl.SSLError as exc:
         raise BadCertificate(_explain(folder, exc)) from None
+    except OSError as exc:  # it was there a moment ago
+        raise BadCertificate(f"{folder}: {exc.strerror}: changed while it was read: looked at again") from None
     return made
 
 

@@ -138,13 +138,25 @@ def test_trust_is_unknown_where_our_port_is_silent(ca: Identity) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "dialled"),
-    [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")],  # noqa: S104 - a server's usual place
+    ("bound", "dual", "dialled"),
+    [
+        ("0.0.0.0", False, "127.0.0.1"),  # noqa: S104 - a server's usual place
+        ("127.0.0.1", False, "127.0.0.1"),
+        ("::", True, "127.0.0.1"),
+        ("::", False, "::1"),
+        ("::1", False, "::1"),
+    ],
 )
-def test_where_we_are(bound: str, dialled: str) -> None:
-    """A server on every address is dialled on loopback."""
-    with socket.create_server((bound, 0)) as sock:
+def test_where_we_are(*, bound: str, dual: bool, dialled: str) -> None:
+    """Bug 45: a server on every address is dialled on loopback, of the family that it surely has."""
+    family = socket.AF_INET6 if ":" in bound else socket.AF_INET
+    try:
+        listening = socket.create_server((bound, 0), family=family, dualstack_ipv6=dual)
+    except OSError:
+        pytest.skip(f"this machine can't listen on {bound}")
+    with listening as sock:
         assert probe.reachable(sock) == (dialled, sock.getsockname()[1])
+        socket.create_connection(probe.reachable(sock), timeout=5).close()
 
 
 def test_a_peer_that_speaks_no_tls() -> None:

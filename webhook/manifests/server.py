@@ -70,9 +70,15 @@ def network_policy(place: Place) -> Object:
             "podSelector": {"matchLabels": place.selector(COMPONENT)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"port": place.values.port, "protocol": "TCP"}]}],
-            "egress": [{"ports": [{"port": port, "protocol": "TCP"} for port in place.values.api_server_ports]}, _DNS],
+            "egress": [{"ports": [{"port": port, "protocol": "TCP"} for port in _dialled(place)]}, _DNS],
         },
     )  # fmt: skip
+
+
+def _dialled(place: Place) -> list[int]:
+    # A server that keeps the certificate asks the other replicas what they serve
+    others = [place.values.port] if place.values.certs.mode == "serve" else []
+    return list(dict.fromkeys([*place.values.api_server_ports, *others]))
 
 
 def deployment(place: Place) -> Object:
