@@ -13,7 +13,7 @@ from tests.e2e.installation import installation
 from tests.e2e.traffic import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.e2e.controlplane import ControlPlane
@@ -46,7 +46,12 @@ def kubelets(installed: Installation, folders: list[Path]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("interrupted", [False, True], ids=["in one run", "by runs that are cut short"])
-def test_rotation_fails_no_pod(plane: ControlPlane, tmp_path: Path, interrupted: bool) -> None:
+def test_rotation_fails_no_pod(
+    plane: ControlPlane,
+    tmp_path: Path,
+    interrupted: bool,
+    record_property: Callable[[str, object], None],
+) -> None:
     """Two replicas whose kubelets are two seconds apart; leaf, CA and keys are others afterwards."""
     folders = [tmp_path / "one", tmp_path / "two"]
     with installation(plane, folders[0], namespace=NAMESPACE) as made, contextlib.ExitStack() as stack:
@@ -68,7 +73,8 @@ def test_rotation_fails_no_pod(plane: ControlPlane, tmp_path: Path, interrupted:
         after = made.secret(), made.bundle()
         assert not {*before[0].values()} & {*after[0].values()}
         assert before[1] != after[1]
-        assert rate > 1, f"{rate:.0f} pods a second were too few to show anything"
+        record_property("pods a second", round(rate))  # 200 and more on a quiet machine
+        assert rate > 1
 
 
 def rotated(installed: Installation, replicas: list[str], *, interrupted: bool) -> str:
