@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import copy
+import http.client
 import json
+import ssl
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -35,6 +37,7 @@ PODS = "/api/v1/namespaces/{}/pods"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 REVIEWS = Path(__file__).parents[1] / "data" / "reviews"
 SOON = 30.0
+OTHERWISE_HERE = ("--port=", "--cert-dir=")  # of the Deployment's words
 CLUSTER_WIDE = (
     "clusterroles", "clusterrolebindings", "priorityclasses", "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
@@ -137,8 +140,13 @@ class Installation:
 
     @contextlib.contextmanager
     def server(self, *flags: str, folder: Path | None = None) -> Iterator[Running]:
-        """One more server process, in the Service's endpoints while it runs."""
-        with child(folder or self.folder, *flags) as running:
+        """One more server: the Deployment's words, its account, and in the Service's endpoints once it says so."""
+        deployment = one(self.objects, "Deployment")["spec"]["template"]["spec"]
+        words = [word for word in deployment["containers"][0]["args"][1:] if not word.startswith(OTHERWISE_HERE)]
+        token = self.plane.token(self.namespace, deployment["serviceAccountName"])
+        env = {"KUBECONFIG": str(self.plane.kubeconfig_for(token, f"server-{self.namespace}"))}
+        with child(folder or self.folder, *words, *flags, env=env) as running:
+            until(lambda: ready(running.port), "the server isn't ready")
             self.front.ports.append(running.port)
             try:
                 yield running
@@ -188,6 +196,14 @@ def certs(*words: str) -> str:
     except CertsError as exc:
         return str(exc)
     return ""
+
+
+def ready(port: int) -> bool:
+    """What the kubelet's probe finds; it doesn't verify certificates either."""
+    context = ssl._create_unverified_context()  # noqa: S323 - see above
+    with contextlib.closing(http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)) as connection:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == HTTPStatus.OK
 
 
 def repaired(reply: Reply) -> bool:

@@ -55,7 +55,7 @@ def test_helm_from_install_to_uninstall(plane: ControlPlane, tmp_path: Path) -> 
         assert plane.get(made.configuration)["webhooks"][0]["failurePolicy"] == "Fail"
         assert made.bundle() == bundle
         made.await_repair()
-        with load(made) as pods:
+        with load(made, pause=0.02) as pods:
             pods.wait(20)
             run(made, "uninstall", "rankfix")
             made.await_absence()

@@ -57,7 +57,7 @@ def test_install_upgrade_rollback_uninstall(plane: ControlPlane, tmp_path: Path)
     """docs/install.md for a cluster that trains already: fail-open first, then Fail; up and down again; away."""
     with (
         installation(plane, tmp_path, namespace=NAMESPACE) as made,
-        load(made) as pods,
+        load(made, pause=0.02) as pods,
         contextlib.ExitStack() as stack,
     ):
         pods.wait(10)

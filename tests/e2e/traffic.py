@@ -27,6 +27,7 @@ class Load:
     failed: list[str] = field(default_factory=list)
     repaired: int = 0
     plain: int = 0
+    pause: float = 0
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -36,7 +37,7 @@ class Load:
         context = ssl.create_default_context(cafile=self.installed.plane.ca)
         address = ("127.0.0.1", self.installed.plane.port)
         with contextlib.closing(http.client.HTTPSConnection(*address, context=context, timeout=60)) as connection:
-            while not self.over.is_set():
+            while not self.over.wait(self.pause):
                 connection.request("POST", path, body, headers)
                 answer = connection.getresponse()
                 self.count(answer.status, answer.read())
@@ -60,9 +61,9 @@ class Load:
 
 
 @contextlib.contextmanager
-def load(installed: Installation, threads: int = 2) -> Iterator[Load]:
+def load(installed: Installation, threads: int = 2, *, pause: float = 0) -> Iterator[Load]:
     """Pods, all the time."""
-    made = Load(installed)
+    made = Load(installed, pause=pause)
     workers = [threading.Thread(target=made.run) for _ in range(threads)]
     for worker in workers:
         worker.start()
