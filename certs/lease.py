@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from certs.drive import Conflict
-from certs.store import ask, look
+from certs.store import ask, change, look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class Lease:
             if found is None:
                 ask(self.api, "POST", self._collection, {"metadata": {"name": self.name}, "spec": self._spec({})})
             else:
-                ask(self.api, "PUT", self._path, {**found, "spec": self._spec(found.get("spec") or {})})
+                change(self.api, "PUT", self._path, {**found, "spec": self._spec(found.get("spec") or {})})
         except Conflict:
             return False
         return True
@@ -48,7 +48,7 @@ class Lease:
         """Let the next one have it at once."""
         found = look(self.api, self._path)
         if found and self._is_mine(found):
-            ask(self.api, "PUT", self._path, {**found, "spec": {**found["spec"], "holderIdentity": ""}})
+            change(self.api, "PUT", self._path, {**found, "spec": {**found["spec"], "holderIdentity": ""}})
 
     def _is_mine(self, found: dict[str, Any]) -> bool:
         return bool((found.get("spec") or {}).get("holderIdentity") == self.holder)

@@ -116,6 +116,14 @@ def look(api: Api, path: str) -> dict[str, Any] | None:
         return None
 
 
+def change(api: Api, method: str, path: str, body: object, media: str = "application/json") -> None:
+    """Write what was there a moment ago; what has vanished since was changed by somebody else, too."""
+    try:
+        ask(api, method, path, body, media)
+    except Absent as exc:
+        raise Conflict(f"somebody deleted it meanwhile ({exc}): reading again") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The names under which a cluster keeps it all. `webhooks` empty: each entry that calls the Service."""
@@ -156,10 +164,10 @@ class KubeCluster:
             metadata = {"name": self.place.secret, "labels": {"app.kubernetes.io/managed-by": "rankfix-certs"}}
             ask(self.api, "POST", self._secrets, {"metadata": metadata, "type": "kubernetes.io/tls", "data": data})
             return
-        found = ask(self.api, "GET", self._secret)
-        if found["metadata"]["resourceVersion"] != held.version:
+        found = look(self.api, self._secret)
+        if found is None or found["metadata"]["resourceVersion"] != held.version:
             raise Conflict(f"Secret {self.place.secret} was changed meanwhile: reading again")
-        ask(self.api, "PUT", self._secret, {**found, "data": {**(found.get("data") or {}), **data}})
+        change(self.api, "PUT", self._secret, {**found, "data": {**(found.get("data") or {}), **data}})
 
     def published(self) -> Published | None:
         """The caBundle of each entry that is ours; a configuration without one is a mistake that waiting won't mend."""
@@ -181,7 +189,7 @@ class KubeCluster:
             "metadata": {"resourceVersion": version},
             "webhooks": [{"name": name, "clientConfig": {"caBundle": text}} for name in entries],
         }
-        ask(self.api, "PATCH", f"{CONFIGURATIONS}/{self.place.configuration}", patch, STRATEGIC)
+        change(self.api, "PATCH", f"{CONFIGURATIONS}/{self.place.configuration}", patch, STRATEGIC)
 
     def served(self) -> tuple[Answer, ...]:
         """What each replica serves, ready or not: one that isn't may be so in a moment."""

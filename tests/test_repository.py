@@ -104,7 +104,7 @@ def test_an_exception_to_a_rule_says_why(path: Path) -> None:
 def _explained(comment: str) -> bool:
     if re.search(r"fmt:\s*skip|pragma", comment):
         return True
-    reasoned = r"(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*|type:\s*ignore\[[a-z, -]+\])\s*(-|#|:)\s*\w.{8,}"
+    reasoned = r"(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*|type:\s*ignore\[[a-z, -]+\])\s*(-|#|:)\s*\w.+"
     return re.search(reasoned, comment) is not None
 
 

@@ -24,7 +24,7 @@ def check(path: Path) -> None:
 def draw(path: Path, epochs: Sequence[int], losses: Sequence[float], accuracies: Sequence[float | None]) -> None:
     """Training loss of every epoch, and the accuracy of those that were evaluated."""
     from matplotlib.figure import Figure  # noqa: PLC0415  # see check()
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  # see check()
 
     figure = Figure(figsize=(7, 4), layout="constrained")
     left = figure.subplots()

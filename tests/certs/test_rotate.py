@@ -30,6 +30,8 @@ from tests.support_certs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from certs.rotate import Action
 
 DAY = timedelta(days=1)
@@ -376,6 +378,37 @@ def test_bug_3_a_crash_at_any_call_is_continued_by_the_next_run(moment: str) -> 
         assert world.bundle() == world.data("ca.crt") == world.signer().pem
         assert [one.leaf for one in world.replicas] == [world.leaf(), world.leaf()]
         assert not world.untrusted()
+
+
+def advance(world: World, steps: Iterator[Action | None], count: int) -> None:
+    """So many steps; the kubelets are quick, and trust is looked at after each."""
+    for _ in range(count):
+        next(steps, None)
+        world.sync()
+        assert not world.untrusted()
+
+
+@pytest.mark.parametrize("began", ["at rest", "before the old one is taken out"])
+@pytest.mark.parametrize("paused", [1, 2, 3])
+def test_bug_3_a_run_with_an_old_view_takes_nothing_away(began: str, paused: int) -> None:
+    """Of two runs the one stops after some calls, for as long as the other needs to do some or all of a rotation, and
+    goes on with what it had read. For each place to stop and each length of the other's work, trust has no gap.
+    """
+    for length in range(2, 28, 3):  # after it has read both objects, where it is most in danger of knowing too little
+        world = installed()
+        quick = timedelta(0)
+        if began != "at rest":
+            run = world.run(replace=world.signer().fingerprint, settle=quick).steps()
+            while world.said[-1:] != ["Forget"]:
+                advance(world, run, 1)
+        slow, other = (
+            world.run(settle=quick).steps(),
+            world.run(replace=world.signer().fingerprint, settle=quick).steps(),
+        )
+        advance(world, slow, paused)
+        advance(world, other, length)
+        advance(world, slow, 12)
+        advance(world, other, 40)
 
 
 def test_bug_9_a_blanked_bundle_is_filled_again() -> None:

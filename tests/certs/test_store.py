@@ -89,6 +89,27 @@ def test_bug_9_a_bundle_is_written_only_where_nobody_else_has() -> None:
         cluster(api).publish(b"x", ["pods.rankfix"], published.version)
 
 
+@pytest.mark.parametrize("last", ["GET", "PUT"])
+def test_a_secret_that_vanishes_before_it_is_written(last: str) -> None:
+    """Deleted between look and write: read again, which makes a new one."""
+    api = MemoryApi()
+    cluster(api).write(Held("", b"1"))
+
+    def vanish(method: str, path: str) -> None:
+        if method == last:
+            api.objects.pop(path, None)
+
+    api.before = vanish
+    with pytest.raises(Conflict):
+        cluster(api).write(Held("1", b"2"))
+
+
+def test_a_configuration_that_vanishes_before_it_is_written() -> None:
+    """An uninstall in the midst of a run: the next look sees that it's gone."""
+    with pytest.raises(Conflict, match="deleted it meanwhile"):
+        cluster(MemoryApi()).publish(b"x", ["pods.rankfix"], "1")
+
+
 def test_a_configuration_without_our_entry() -> None:
     """Waiting won't mend it, so it's an error that names what was looked for."""
     api = MemoryApi()

@@ -62,7 +62,12 @@ class Walk:
 
     def expander(self, state: State) -> Expander:
         """What expands the words of this source in a state."""
-        return Expander(self.source, state, lambda body: self._substituted(body, state))
+        return Expander(self.source, state, lambda body: self._substituted(body, state), self.assigned)
+
+    def assigned(self, name: str, values: tuple[Text, ...]) -> None:
+        """Tell the observer what a name is given, unless a substitution keeps it to itself."""
+        if self.where is not Where.SUBSTITUTION:
+            self.runner.observer.assigned(name, values)
 
     def statements(self, node: Statements, state: State) -> Status:
         status = Status(True)

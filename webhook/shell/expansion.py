@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from webhook.shell.source import Source
 
 Substitute = Callable[[Node], tuple[Text, ...]]
+Assigned = Callable[[str, tuple[Text, ...]], None]
 _Fields = list[Text]
 
 
@@ -35,12 +36,16 @@ _DIGITS = 3  # of an index or offset that is followed
 
 
 class Expander:
-    """Expands the words of one source in one state. `substitute` runs the commands of `$(...)`."""
+    """Expands the words of one source in one state.
 
-    def __init__(self, source: Source, state: State, substitute: Substitute) -> None:
+    `substitute` runs the commands of `$(...)`, `assigned` is told of names that `${NAME:=word}` sets.
+    """
+
+    def __init__(self, source: Source, state: State, substitute: Substitute, assigned: Assigned) -> None:
         self._source = source
         self._state = state
         self._substitute = substitute
+        self._assigned = assigned
 
     def texts(self, word: Word | None) -> tuple[Text, ...]:
         """The strings that a word may be where nothing is split: assignments, tests, here-documents."""
@@ -197,6 +202,7 @@ class Expander:
         sure = found is not None and all(text.shortest or not colon for text in found)
         out = tuple(kept) if sure else merged(kept, [unwritten(t) for t in self.texts(piece.operand)])
         if "=" in piece.op and not sure:
+            self._assigned(piece.name, out)
             self._state.assign(piece.name, Variable(out))
         return out
 

@@ -75,9 +75,8 @@ class Runner:
         peeled = peel(argv, state.functions)
         if not peeled.argv or (len(argv) == 1 and argv[0].literal == "exec"):
             return Status(None)
-        if walk.where is not Where.SUBSTITUTION:
-            for name, values in _own(call, peeled):
-                self.observer.assigned(name, values)
+        for name, values in _own(call, peeled):
+            walk.assigned(name, values)
         status = self._inner(walk, peeled, call, state)
         if peeled.exec_ and walk.where is Where.RUN:
             state.jump = "exit"
@@ -170,7 +169,7 @@ class Runner:
         if where is not Where.SUBSTITUTION:
             self.observer.unset(name)
 
-    def declare(self, words: list[Text], state: State, where: Where, *, exported: bool, local: bool) -> None:
+    def declare(self, walk: Walk, words: list[Text], state: State, *, exported: bool, local: bool) -> None:
         """`export NAME` or `export "NAME=value"`."""
         for word in words:
             pair = assignment(word)
@@ -178,8 +177,7 @@ class Runner:
             if local:
                 self.make_local(name, state)
             if pair is not None:
-                if where is not Where.SUBSTITUTION:
-                    self.observer.assigned(name, (pair[1],))
+                walk.assigned(name, (pair[1],))
                 state.assign(name, Variable((pair[1],), exported=exported))
             elif (
                 exported and name.isidentifier() and (old := state.variable(name)) is not None and name in state.changed

@@ -61,8 +61,7 @@ def assign(walk: Walk, node: Assign, state: State, *, exported: bool = False) ->
         held = old.arrays if old is not None and old.arrays else ((),)
         state.assign(node.name, Variable(arrays=tuple((*h, values[0]) for h in held), exported=exported))
         return
-    if walk.where is not Where.SUBSTITUTION:
-        walk.runner.observer.assigned(node.name, values)
+    walk.assigned(node.name, values)
     state.assign(node.name, Variable(values, exported=exported))
 
 
@@ -94,7 +93,7 @@ def declare(walk: Walk, node: Declare, state: State) -> Status:
                 state.assign(item.name, Variable((opaque(_numeric(walk, item, state)),), exported=exported))
         else:
             for words in expander.fields(item):
-                walk.runner.declare(words, state, walk.where, exported=exported, local=node.keyword == "local")
+                walk.runner.declare(walk, words, state, exported=exported, local=node.keyword == "local")
     printed = PAIR if "p" in node.flags or not node.items else NOTHING
     _redirects(walk, node.redirects, expander, printed)
     return Status(None)
