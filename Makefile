@@ -19,7 +19,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo demo-cluster picture test test-fast test-trainer test-lowest coverage gate oracle lint types imports bench docs fmt lock clean
+.PHONY: help venv demo demo-cluster picture test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -86,6 +86,12 @@ bench: $(READY) ## handler time by pod size, beside a no-op in the same run
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page
 	$(BIN)/python -m tools.explain_schema
+
+manifests: $(READY) ## write the generated files of deploy/
+	$(BIN)/python -m tools.manifests
+
+test-cluster: $(READY) ## the tests against a real API server (KUBEBUILDER_ASSETS)
+	$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS) tests/e2e
 
 fmt: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .

@@ -84,6 +84,16 @@ def make_leaf(
     return _signed(builder, key, ca_key)
 
 
+def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> tuple[str, ...]:
+    """The DNS names of a Service, shortest first; the API server asks for `service.namespace.svc`."""
+    return (
+        service,
+        f"{service}.{namespace}",
+        f"{service}.{namespace}.svc",
+        f"{service}.{namespace}.svc.{cluster_domain}",
+    )
+
+
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certs.issue import make_ca, make_leaf
-from webhook import logs, serve, tls
+from webhook import logs, serve
 from webhook.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -213,14 +213,13 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
     stream = io.StringIO()
     loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
-    context = None if loaded.plain_http else tls.context(loaded.cert_dir)
     with serve.listen("127.0.0.1", 0) as sock, logs.forwarded(log):
         port = sock.getsockname()[1]
-        server = serve.make(loaded, context=context, log=log, version="9.9.9")
+        server = serve.make(loaded, log=log, version="9.9.9")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:
-            while not server.started and thread.is_alive():
+            while '"listening"' not in stream.getvalue() and thread.is_alive():
                 time.sleep(0.01)
             yield Running(port, folder), stream
         finally:

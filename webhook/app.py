@@ -219,8 +219,15 @@ async def _http_error(_request: Request, exc: Exception) -> Response:
     return Response(_error(str(exc.detail)), exc.status_code, exc.headers, "application/json")
 
 
-def build(admission: Admission, *, metrics: Metrics, version: str, not_ready: Callable[[], str | None]) -> App:
-    """The app. `not_ready` says why no request should come just now, or None."""
+def build(
+    admission: Admission,
+    *,
+    metrics: Metrics,
+    version: str,
+    not_ready: Callable[[], str | None],
+    note: Callable[[], str | None] = lambda: None,
+) -> App:
+    """The app. `not_ready` says why no request should come now, or None; `note` what a person should know anyway."""
     app = App(admission)
 
     @app.get("/healthz")
@@ -229,8 +236,9 @@ def build(admission: Admission, *, metrics: Metrics, version: str, not_ready: Ca
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        why = not_ready()
-        return _text("ok") if why is None else _text(f"not ready: {why}", 503)
+        why, more = not_ready(), note()
+        said = "ok" if why is None else f"not ready: {why}"
+        return _text(said if more is None else f"{said}\n{more}", 200 if why is None else 503)
 
     @app.get("/version")
     async def version_() -> dict[str, str]:

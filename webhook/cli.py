@@ -18,11 +18,10 @@ from rich.console import Console
 
 from webhook import documents, explaining, logs, mutate, operator_job, settings, show, show_job
 from webhook.errors import BadReview, RankfixError
+from webhook.options import flag, with_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from typer.models import OptionInfo
 
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -35,13 +34,6 @@ app = typer.Typer(
     name="rankfix", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
-
-
-def _flag(name: str) -> OptionInfo:
-    option: OptionInfo = typer.Option(
-        f"--{settings.dashed(name)}", help=settings.describe(name), show_default=False, metavar="VALUE"
-    )
-    return option
 
 
 Flag = str | None  # words as typed: the settings check them, and say the same of variables and files
@@ -76,9 +68,9 @@ def mutate_(
     output: Annotated[
         show.Output | None, typer.Option("-o", "--output", help="Default: diff on a terminal, else review.")
     ] = None,
-    default_mode: Annotated[Flag, _flag("default_mode")] = None,
-    hidden: Annotated[Flag, _flag("hidden")] = None,
-    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+    default_mode: Annotated[Flag, flag("default_mode")] = None,
+    hidden: Annotated[Flag, flag("hidden")] = None,
+    entrypoint: Annotated[Flag, flag("entrypoint")] = None,
 ) -> None:
     """Repair the pods in FILEs, exactly as the server would."""
     flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
@@ -93,45 +85,16 @@ def mutate_(
 
 
 @app.command(name="serve")
-def serve_(  # noqa: PLR0913 - one parameter a setting, and a test holds the two equal
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; weaker than flags and RANKFIX_*.")] = None,
+@with_settings
+def serve_(
+    flags: dict[str, object],
     *,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; weaker than flags and RANKFIX_*.")] = None,
     print_settings: Annotated[
         bool, typer.Option("--print-settings", help="Print the settings with their sources, and end.")
     ] = False,
-    host: Annotated[Flag, _flag("host")] = None,
-    port: Annotated[Flag, _flag("port")] = None,
-    cert_dir: Annotated[Flag, _flag("cert_dir")] = None,
-    plain_http: Annotated[
-        bool | None,
-        typer.Option("--plain-http/--no-plain-http", help=settings.describe("plain_http"), show_default=False),
-    ] = None,
-    default_mode: Annotated[Flag, _flag("default_mode")] = None,
-    hidden: Annotated[Flag, _flag("hidden")] = None,
-    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
-    on_bug: Annotated[Flag, _flag("on_bug")] = None,
-    max_body: Annotated[Flag, _flag("max_body")] = None,
-    body_timeout: Annotated[Flag, _flag("body_timeout")] = None,
-    keep_alive: Annotated[Flag, _flag("keep_alive")] = None,
-    grace: Annotated[Flag, _flag("grace")] = None,
-    log_level: Annotated[Flag, _flag("log_level")] = None,
 ) -> None:
     """Serve the webhook. A setting comes from its flag, else RANKFIX_<NAME>, else the --config file."""
-    flags = {
-        "host": host,
-        "port": port,
-        "cert_dir": cert_dir,
-        "plain_http": plain_http,
-        "default_mode": default_mode,
-        "hidden": hidden,
-        "entrypoint": entrypoint,
-        "on_bug": on_bug,
-        "max_body": max_body,
-        "body_timeout": body_timeout,
-        "keep_alive": keep_alive,
-        "grace": grace,
-        "log_level": log_level,
-    }
     loaded = settings.load(flags, config=config)
     if print_settings:
         _out(loaded.as_yaml())
@@ -155,9 +118,9 @@ def explain_(  # noqa: PLR0913 - one parameter a setting
     ] = operator_job.NEWEST,
     output: Annotated[explaining.Form, typer.Option("-o", "--output")] = explaining.Form.TABLE,
     *,
-    default_mode: Annotated[Flag, _flag("default_mode")] = None,
-    hidden: Annotated[Flag, _flag("hidden")] = None,
-    entrypoint: Annotated[Flag, _flag("entrypoint")] = None,
+    default_mode: Annotated[Flag, flag("default_mode")] = None,
+    hidden: Annotated[Flag, flag("hidden")] = None,
+    entrypoint: Annotated[Flag, flag("entrypoint")] = None,
 ) -> None:
     """Say what becomes of the pods of a PyTorchJob, before there are any."""
     flags = {"default_mode": default_mode, "hidden": hidden, "entrypoint": entrypoint}
@@ -184,6 +147,29 @@ def _explained(name: str, made_by: operator_job.Generation, policy: Policy) -> e
     except OSError as exc:
         return explaining.Told(problems=[f"{name}: {(exc.strerror or 'unreadable').lower()}"])
     return explaining.explain_file(data, explaining.Source(label, made_by, policy))
+
+
+@app.command(name="render")
+def render_(
+    profile: Annotated[
+        str, typer.Option(help="self-signed, cert-manager, serve, files, fail-open or policy.", metavar="PROFILE")
+    ] = "self-signed",
+    values: Annotated[
+        list[Path] | None, typer.Option("-f", "--values", help="YAML file of the chart's values; may be repeated.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One value, over those; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the installation is called.")] = "rankfix",
+    namespace: Annotated[str, typer.Option(help="Where it stands.")] = "rankfix-system",
+) -> None:
+    """Print what a cluster is given to run rankfix, for kubectl apply -f -; the same as kustomize's and Helm's."""
+    from webhook.manifests import offline, render  # noqa: PLC0415 - nobody else waits for their import
+
+    made = offline.objects(
+        profile=profile, files=values or [], sets=sets or [], name=name, namespace=namespace, version=version()
+    )
+    _out(render.as_yaml(made))
 
 
 def _file(name: str, respond: Respond, form: show.Output) -> Iterator[int]:

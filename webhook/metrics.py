@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,6 +33,12 @@ class Metrics:
         )
         # The sets of values are closed and small, and `labels` costs more than `inc`
         self._answer, self._rule, self._class = (functools.cache(family.labels) for family in (answers, rules, classes))
+        self._reloads = Counter(
+            "rankfix_certificate_reloads",
+            "Changes of the certificate files, by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
         build = Gauge("rankfix_build_info", "Always 1; says which version runs.", ["version"], registry=registry)
         build.labels(version).set(1)
 
@@ -54,6 +60,21 @@ class Metrics:
     def bug(self) -> None:
         """Count a fault of our own."""
         self._bugs.inc()
+
+    def follow_certificate(self, seconds_left: Callable[[], float]) -> None:
+        """Show how long the certificate that is served is still valid, and which changes of it there were."""
+        left = Gauge(
+            "rankfix_certificate_seconds_left",
+            "Until the certificate that is served expires; negative when it has.",
+            registry=self._registry,
+        )
+        left.set_function(seconds_left)
+        for outcome in ("loaded", "refused"):
+            self._reloads.labels(outcome)
+
+    def certificate(self, outcome: str) -> None:
+        """Count a change of the certificate files: `loaded` or `refused`."""
+        self._reloads.labels(outcome).inc()
 
     def render(self) -> bytes:
         """Everything on the registry, in the Prometheus text format."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 PREFIX = "RANKFIX_"
+SECRET = "rankfix-tls"  # noqa: S105 - the name of a Secret, not what is in it
 CONFIG_VARIABLE = "RANKFIX_CONFIG"
 
 # Kubernetes tells each pod of each Service in its namespace by variables named after the Service. One called "rankfix"
@@ -50,6 +51,9 @@ class Settings(BaseSettings):
     )
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")] = 8443
     cert_dir: Annotated[Path, Field(description="Folder with tls.crt and tls.key.")] = Path("/etc/rankfix/tls")
+    cert_wait: Annotated[
+        float, Field(ge=0, le=3600, description="Seconds to wait at the start for a pair that can be served.")
+    ] = 0
     plain_http: Annotated[bool, Field(description="Serve without TLS: behind an ingress, or to try things out.")] = (
         False
     )
@@ -70,10 +74,25 @@ class Settings(BaseSettings):
     keep_alive: Annotated[
         int, Field(ge=1, le=3600, description="Seconds an idle connection stays; the API server needs more than 90.")
     ] = 120
+    drain: Annotated[
+        float,
+        Field(ge=0, le=300, description="Seconds to go on serving at the end, each answer ending its connection."),
+    ] = 0
     grace: Annotated[int, Field(ge=0, le=300, description="Seconds that running requests get at the end.")] = 20
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")
     ] = "info"
+    webhook_config: Annotated[
+        str, Field(description="MutatingWebhookConfiguration whose caBundle must verify our certificate; empty: any.")
+    ] = ""
+    webhook: Annotated[str, Field(description="Entry in it, by name; empty: each that calls our Service.")] = ""
+    namespace: Annotated[str, Field(description="Namespace of our Service and Secret; empty: the pod's own.")] = ""
+    service: Annotated[str, Field(min_length=1, description="Our Service.")] = "rankfix"
+    secret: Annotated[str, Field(min_length=1, description="Secret that --manage-certs keeps.")] = SECRET
+    dns_name: Annotated[str, Field(description="Further names for --manage-certs, comma between them.")] = ""
+    manage_certs: Annotated[
+        bool, Field(description="Make and renew the certificate in the cluster, in a process beside the server.")
+    ] = False
 
     @classmethod
     def settings_customise_sources(

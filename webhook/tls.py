@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from webhook.errors import RankfixError
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
 CERTIFICATE = "tls.crt"
@@ -19,6 +25,49 @@ class BadCertificate(RankfixError):
     """A certificate folder that no server can be started with."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with its key, ready to serve; `digest` is of both files."""
+
+    context: ssl.SSLContext = field(repr=False)
+    digest: bytes
+    leaf: bytes = field(repr=False)  # DER
+    begins: datetime
+    ends: datetime
+
+    def time_fault(self, now: datetime) -> str | None:
+        """Why it isn't valid now."""
+        if now < self.begins:
+            return f"valid only from {self.begins:%Y-%m-%d %H:%M} UTC"
+        if now >= self.ends:
+            return f"expired at {self.ends:%Y-%m-%d %H:%M} UTC"
+        return None
+
+
+def load(folder: Path) -> Pair:
+    """The pair in `folder`; raises `BadCertificate` with the file and the remedy, also where it changes meanwhile."""
+    for name in (CERTIFICATE, KEY):
+        _must_be_readable(folder / name)
+    before = digest(folder)
+    made = context(folder)
+    leaf = _leaf(folder)
+    if digest(folder) != before:
+        raise BadCertificate(f"{folder}: changed while it was read: looked at again")
+    return Pair(made, before, leaf.public_bytes(Encoding.DER), leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+
+
+def digest(folder: Path) -> bytes:
+    """Of the content of both files: a changed link, time or inode alone is no change. Empty if one can't be read."""
+    found = hashlib.sha256()
+    for name in (CERTIFICATE, KEY):
+        try:
+            data = (folder / name).read_bytes()
+        except OSError:
+            return b""
+        found.update(b"%d:%b" % (len(data), data))
+    return found.digest()
+
+
 def context(folder: Path) -> ssl.SSLContext:
     """A server context from the pair in `folder`; raises `BadCertificate` with the file and the remedy."""
     for name in (CERTIFICATE, KEY):
@@ -28,10 +77,14 @@ def context(folder: Path) -> ssl.SSLContext:
     made.set_ciphers(_CIPHERS)
     made.set_alpn_protocols(["http/1.1"])
     made.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    made.options |= ssl.OP_NO_TICKET  # who resumes a session never sees that the certificate has changed
+    made.num_tickets = 0
     try:
         made.load_cert_chain(folder / CERTIFICATE, folder / KEY, password=_no_password)
     except ssl.SSLError as exc:
         raise BadCertificate(_explain(folder, exc)) from None
+    except OSError as exc:  # it was there a moment ago
+        raise BadCertificate(f"{folder}: {exc.strerror}: changed while it was read: looked at again") from None
     return made
 
 
@@ -44,6 +97,13 @@ def _must_be_readable(path: Path) -> None:
             f"{path}: {exc.strerror}: point --cert-dir at a folder with {CERTIFICATE} and {KEY} "
             f"(rankfix-certs issue makes one), or use --plain-http"
         ) from None
+
+
+def _leaf(folder: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificates((folder / CERTIFICATE).read_bytes())[0]
+    except (OSError, ValueError, x509.InvalidVersion):
+        raise BadCertificate(f"{folder / CERTIFICATE}: holds no certificate that can be read: renew it") from None
 
 
 def _no_password() -> str:

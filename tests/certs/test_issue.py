@@ -53,7 +53,7 @@ def test_a_name_asked_for_twice_is_there_once(ca: Identity) -> None:
     assert len(read(leaf).extensions.get_extension_for_class(x509.SubjectAlternativeName).value) == 3
 
 
-def test_whole_extension_set(ca: Identity, leaf: Identity) -> None:
+def test_bug_8_whole_extension_set(ca: Identity, leaf: Identity) -> None:
     """Bug 8: X509_STRICT wants key identifiers, key usage and basic constraints, the last two critical."""
     root, server = read(ca), read(leaf)
     for certificate, is_ca in ((root, True), (server, False)):
@@ -86,7 +86,7 @@ def test_keys_are_p256_and_fresh(ca: Identity, leaf: Identity) -> None:
     assert all(serial.bit_length() > 64 for serial in serials)
 
 
-def test_not_before_is_back_dated(ca: Identity, leaf: Identity) -> None:
+def test_bug_2_not_before_is_back_dated(ca: Identity, leaf: Identity) -> None:
     """Bug 2: a node whose clock is behind must take the certificate at once."""
     for certificate in (read(ca), read(leaf)):
         assert certificate.not_valid_before_utc == NOW - timedelta(hours=1) == NOW - BACKDATE
@@ -119,7 +119,7 @@ def test_verifies_by_an_independent_path_builder(ca: Identity, leaf: Identity, n
 
 
 @pytest.mark.parametrize("name", ["rankfix.ml.svc", "a.example.org"])
-def test_verifies_under_openssl_strict(tmp_path: Path, name: str) -> None:
+def test_bug_8_verifies_under_openssl_strict(tmp_path: Path, name: str) -> None:
     """Bug 8: `openssl verify -x509_strict` takes it."""
     ca = make_ca(now=datetime.now(UTC), lifetime=YEAR)
     leaf = make_leaf(ca, names=NAMES, now=datetime.now(UTC), lifetime=YEAR)
@@ -180,7 +180,7 @@ def test_impossible_subjects(ca: Identity, names: list[str], ips: list[str], pro
     assert "\n" not in str(caught.value)
 
 
-def test_a_long_service_name_fits() -> None:
+def test_bug_7_a_long_service_name_fits() -> None:
     """The common name holds 64 characters at most; names of Services may be longer (bug 7: they are SANs)."""
     name = f"{'r' * 63}.{'n' * 63}.svc"
     leaf = make_leaf(make_ca(now=NOW, lifetime=YEAR), names=[name], now=NOW, lifetime=YEAR)

@@ -15,6 +15,8 @@ LABELS = {
     "rankfix_bugs": set(),
     "rankfix_duration_seconds": {"le"},
     "rankfix_build_info": {"version"},
+    "rankfix_certificate_seconds_left": set(),
+    "rankfix_certificate_reloads": {"outcome"},
 }
 
 
@@ -25,6 +27,8 @@ def used() -> Metrics:
     )
     metrics.refused("too-large")
     metrics.bug()
+    metrics.follow_certificate(lambda: 86400.0)
+    metrics.certificate("refused")
     return metrics
 
 
@@ -48,6 +52,9 @@ def test_values() -> None:
         'rankfix_refused_total{cause="too-large"} 1.0',
         "rankfix_bugs_total 1.0",
         'rankfix_build_info{version="1.2.3"} 1.0',
+        "rankfix_certificate_seconds_left 86400.0",
+        'rankfix_certificate_reloads_total{outcome="loaded"} 0.0',
+        'rankfix_certificate_reloads_total{outcome="refused"} 1.0',
         'rankfix_duration_seconds_bucket{le="0.00025"} 0.0',
         'rankfix_duration_seconds_bucket{le="0.0005"} 1.0',
     ):

@@ -160,6 +160,28 @@ def test_many_at_once(process: Running) -> None:
         assert set().union(*pool.map(client, range(16))) == {True}
 
 
+def test_drains_before_it_ends(folder: Path) -> None:
+    """Bug 39: after SIGTERM all goes on for a while, and each answer ends its connection, an old one or a new one."""
+    with child(folder, "--drain", "1.5") as running, contextlib.closing(running.connect()) as connection:
+        assert "connection" not in ask(connection, "POST", "/mutate", SMALL).headers
+        assert running.process
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        for reply in (ask(connection, "POST", "/mutate", SMALL), running.ask("POST", "/mutate", SMALL)):
+            assert (reply.status, reply.headers["connection"]) == (200, "close")
+        assert running.ask("GET", "/readyz").body == b"not ready: stopping\n"
+        assert running.process.wait(10) == 0
+
+
+def test_a_second_signal_cuts_the_drain_short(folder: Path) -> None:
+    """Whoever asks twice wants the end now."""
+    with child(folder, "--drain", "60") as running:
+        assert running.process
+        running.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert running.stop(signal.SIGTERM, timeout=10) == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_well(folder: Path, number: int) -> None:
     """Exit code 0 within the bound, a word in the log at the beginning and at the end."""

@@ -72,3 +72,18 @@ def test_bad_folders(tmp_path: Path, spoil: Callable[[Path], None], said: str) -
         tls.context(tmp_path)
     assert "\n" not in str(caught.value)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_bug_6_files_that_vanish_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swap may come at any moment: that is a reason to look again, not to stop looking."""
+    folder = certificate_folder(tmp_path)
+    must_be_readable = tls._must_be_readable
+
+    def then_gone(path: Path) -> None:
+        must_be_readable(path)
+        if path.name == "tls.key":
+            path.unlink()
+
+    monkeypatch.setattr(tls, "_must_be_readable", then_gone)
+    with pytest.raises(tls.BadCertificate, match="changed while it was read"):
+        tls.context(folder)
