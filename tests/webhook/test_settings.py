@@ -218,6 +218,6 @@ def test_the_page_is_true(name: str) -> None:
     """docs/settings.md has a row for each setting, with its default."""
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
     default = yaml.safe_load(load({}, environ={}).as_yaml())[dashed(name)]
-    known = {str(20 * 2**20): "20MiB", "False": "false", "": '""'}
-    shown = known.get(str(default), f"{default:g}" if isinstance(default, float) else f"{default}")
+    text = f"{default:g}" if isinstance(default, float) else str(default)
+    shown = {str(20 * 2**20): "20MiB", "False": "false", "": '""'}.get(text, text)
     assert f"\n| `{dashed(name)}` | `{shown}` |" in page
