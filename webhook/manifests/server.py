@@ -163,14 +163,13 @@ def container_base(place: Place) -> Object:
 
 def _container(place: Place) -> Object:
     values = place.values
-    keeps = values.certs.mode == "serve"
     container = {
         **container_base(place),
         "args": _args(place),
         "ports": [{"name": "https", "containerPort": values.port, "protocol": "TCP"}],
         "startupProbe": {
             **_probe("/healthz"),
-            "failureThreshold": FIRST_CERTIFICATE if keeps else 30,
+            "failureThreshold": FIRST_CERTIFICATE,
             "periodSeconds": 1,
         },
         "readinessProbe": {**_probe("/readyz"), "failureThreshold": 2, "periodSeconds": 2},
@@ -188,9 +187,10 @@ def _container(place: Place) -> Object:
 
 def _args(place: Place) -> list[str]:
     args = ["serve", f"--port={place.values.port}", f"--cert-dir={_TLS}", f"--drain={DRAIN}", f"--grace={GRACE}"]
-    args += where(place)
+    # Whoever makes certificates may write the authority first: the Secret is there, and its certificate isn't yet.
+    args += [f"--cert-wait={FIRST_CERTIFICATE}", *where(place)]
     if place.values.certs.mode == "serve":
-        args += ["--manage-certs", f"--cert-wait={FIRST_CERTIFICATE}", *cert_flags(place)]
+        args += ["--manage-certs", *cert_flags(place)]
     return args
 
 
