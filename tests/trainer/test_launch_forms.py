@@ -163,7 +163,7 @@ FORMS = {
         [0, 1, 0],
         slow=True,
     ),
-    "alone": Form(1, [Pod(MODULE)], "alone", [0], operator=False),
+    "alone": Form(1, [Pod(MODULE)], "alone", [0], operator=False, slow=True),
     "alone, two processes": Form(2, [Pod(MODULE, ["--nproc", "2"])], "alone", [0, 1], operator=False),
     # 6. Twin containers: one pod, one host name, each container its own GPU and hence local rank 0.
     "twins": Form(
