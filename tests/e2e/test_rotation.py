@@ -50,7 +50,7 @@ def test_rotation_fails_no_pod(
     plane: ControlPlane,
     tmp_path: Path,
     interrupted: bool,
-    record_property: Callable[[str, object], None],
+    record_testsuite_property: Callable[[str, object], None],
 ) -> None:
     """Two replicas whose kubelets are two seconds apart; leaf, CA and keys are others afterwards."""
     folders = [tmp_path / "one", tmp_path / "two"]
@@ -73,7 +73,7 @@ def test_rotation_fails_no_pod(
         after = made.secret(), made.bundle()
         assert not {*before[0].values()} & {*after[0].values()}
         assert before[1] != after[1]
-        record_property("pods a second", round(rate))  # 200 and more on a quiet machine
+        record_testsuite_property("pods a second", round(rate))  # as many as this machine can
         assert rate > 1
 
 
