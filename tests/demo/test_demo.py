@@ -246,7 +246,8 @@ def test_a_signal_cleans_up(tmp_path: Path, number: int) -> None:
     """Ctrl-C and kill end it with 130, in the middle of a run: no pod, no server, no folder is left."""
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     program = (
-        "import sys; from demo import __main__ as d, acts\n"
+        "import signal, sys; from demo import __main__ as d, acts\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in what a shell runs in the background
         "d.has_torch = lambda: True\n"
         "pods = lambda s, p: d.job.with_command(p, 'sh', '-c', 'echo $RANKFIX_LOCAL_POD; setsid sleep 600')\n"
         "acts.fails_with_a_reason = lambda s, p: s.run(pods(s, p), 60, lambda pod, line: print('mark', line))\n"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = [*needs_torch, pytest.mark.slow, pytest.mark.timeout(600)]
 
-MNIST = os.environ.get("RANKFIX_MNIST")
+MNIST = os.environ.get("MNIST_IDX_DIR")
 MINUTES = 540.0  # to wait for at most, in seconds: the machine may be busy
 
 
@@ -25,7 +25,7 @@ def test_sample_is_learnt(cluster: Cluster) -> None:
     assert run.events("verified")[0]["seen"] == 1000
 
 
-@pytest.mark.skipif(not MNIST, reason="RANKFIX_MNIST doesn't name a folder with the official test set")
+@pytest.mark.skipif(not MNIST, reason="MNIST_IDX_DIR doesn't name a folder with the official test set")
 def test_99_percent_of_the_official_test_set(cluster: Cluster) -> None:
     """The command of the README: two gloo ranks, official 10,000 test images, checksums known."""
     folder = str(Path(str(MNIST)).resolve())
