@@ -16,6 +16,7 @@ from webhook.errors import BadReview
 Json = Any
 """A JSON value. Whoever reads one checks its shape."""
 
+_TOO_DEEP = "the body is nested too deeply; an AdmissionReview was expected"
 _DIGITS = 400  # an integer of more is beyond any double, and quadratic to convert
 
 
@@ -32,10 +33,12 @@ def decode(body: bytes) -> Json:
 
 
 def _decode_slowly(body: bytes, problem: orjson.JSONDecodeError) -> Json:
+    if "depth limit" in problem.msg:  # 1024; how deep the standard library goes depends on Python's version
+        raise BadReview(_TOO_DEEP)
     try:
         return json.loads(body, parse_int=_integer)
     except RecursionError:
-        raise BadReview("the body is nested too deeply; an AdmissionReview was expected") from None
+        raise BadReview(_TOO_DEEP) from None
     except json.JSONDecodeError as later:
         raise BadReview(
             f"the body is not JSON (line {later.lineno} column {later.colno}); an AdmissionReview was expected"

@@ -88,7 +88,7 @@ def test_a_review_without_a_pod(request_: object) -> None:
         ("\n---\n", "f", "is empty"),
         (b"\x7fELF\xff", "f:1:5", "is binary"),
         (b"a\nb\xfe", "f:2:2", "is binary"),
-        ('{"a": 1,}', "f:1:9", "bad JSON"),
+        ('{"a": 1;}', "f:1:8", "bad JSON"),
         ('{\n "a": x}', "f:2:7", "bad JSON: expecting value"),
         ('{"a": "\n"}', "f:1:8", "bad JSON: invalid control character"),
         ('{"a": NaN}', "f:1", "bad JSON: a number"),
