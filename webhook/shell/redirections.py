@@ -46,11 +46,8 @@ def redirect(read: Reader, node: Syntax) -> tuple[list[Word], Redirect]:
 def _heredoc(read: Reader, node: Syntax) -> Redirect:
     mark = next((read.words.raw(c) for c in node.children if c.type == "heredoc_start"), "")
     body = next((c for c in node.children if c.type == "heredoc_body"), None)
-    if body is None:
-        return Redirect("<<")
-    if any(c in mark for c in "'\"\\"):
-        return Redirect("<<", body=read.words.verbatim(body))
-    return Redirect("<<", body=read.words.heredoc(body))
+    text = read.words.verbatim if any(c in mark for c in "'\"\\") else read.words.heredoc
+    return Redirect("<<", body=text(body) if body is not None else None)
 
 
 def redirected(read: Reader, node: Syntax) -> Node:
@@ -58,7 +55,7 @@ def redirected(read: Reader, node: Syntax) -> Node:
     extra: list[Word] = []
     follow: list[Syntax] = []
     body: Node | None = None
-    for child in node.children:
+    for child in node.named_children:
         if child.type in REDIRECTS:
             words, found = redirect(read, child)
             redirects.append(found)
@@ -68,7 +65,7 @@ def redirected(read: Reader, node: Syntax) -> Node:
                 redirects += further
                 extra += inner
                 follow += on_line
-        elif child.is_named:
+        else:
             body = read.sequence([child]) if body is not None else next(iter(read.statement(child)), None)
     whole = _pushed(body or Simple(), tuple(redirects), tuple(extra))
     return _followed(read, whole, follow)

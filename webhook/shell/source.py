@@ -86,8 +86,6 @@ def source_of(parts: Iterable[Part]) -> Source:
             piece = chr(code)
             values[piece] = part
             code += 1
-        if not piece:
-            continue
         pieces.append(piece)
         starts.append(length)
         spans.append(None if not isinstance(part, Literal | Ref) else part.span)

@@ -116,7 +116,7 @@ class _Reader:
         assigns: list[Assign] = []
         words: list[Word] = []
         redirects: list[Redirect] = []
-        children = list(node.children)
+        children = [c for c in node.children if c.type == "$" or _counts(c)]
         for i, child in enumerate(children):
             if child.type == "variable_assignment" and not self._is_word(child):
                 assigns.append(self._assign(child))
@@ -126,7 +126,7 @@ class _Reader:
                 words += extra
             elif child.type == "$" and i + 1 < len(children) and children[i + 1].start_byte == child.end_byte:
                 continue  # of `$"..."`, or of a parameter that `Words.word` reads
-            elif child.is_named and not child.is_error and child.type != "comment":
+            else:
                 parts = child.children if child.type == "command_name" and child.children else [child]
                 self._add(assigns, words, self.words.word(*parts))
         return Simple(tuple(assigns), tuple(words), tuple(redirects))
@@ -167,12 +167,12 @@ class _Reader:
 
     def _declaration(self, node: Syntax) -> Declare:
         flags, items = "", cast("list[Assign | Word]", [])
-        for child in node.named_children:
+        for child in filter(_counts, node.named_children):
             if child.type == "variable_assignment":
                 items.append(self._assign(child))
             elif (text := self.words.raw(child)).startswith("-"):
                 flags += text[1:]
-            elif not child.is_error and child.type != "comment":
+            else:
                 items.append(self.words.word(child))
         return Declare(self.words.raw(node.children[0]), flags, tuple(items))
 
@@ -182,17 +182,15 @@ class _Reader:
     # -- tests and arithmetic
 
     def _test(self, node: Syntax) -> Node:
-        if node.children and node.children[0].type == "((":
-            return self._compute(node)
         return Test(tuple(self._tokens(node.children[1:-1])))
 
     def _tokens(self, nodes: Iterable[Syntax]) -> Iterator[Word | str]:
-        for node in nodes:
+        for node in (n for n in nodes if not n.is_error):
             if node.type in ("binary_expression", "unary_expression", "parenthesized_expression", "ternary_expression"):
                 yield from self._tokens(node.children)
             elif node.type == "test_operator" or not node.is_named:
                 yield self.words.raw(node)
-            elif not node.is_error:
+            else:
                 yield self.words.word(node)
 
     def _compound(self, node: Syntax) -> Node:
@@ -292,3 +290,8 @@ class _Reader:
         redirects = [redirect(self, c)[1] for c in node.children if c.type in REDIRECTS]
         body_and_output = Redirected(found, tuple(redirects)) if redirects else found
         return Function(self.words.raw(name) if name else "", body_and_output)
+
+
+def _counts(node: Syntax) -> bool:
+    """Whether a node is part of what runs: no comment, and understood."""
+    return node.is_named and not node.is_error and node.type != "comment"

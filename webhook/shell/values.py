@@ -164,15 +164,10 @@ def cut(part: Literal, start: int, end: int) -> Literal:
 def drop(text: Text, length: int) -> Text:
     """A text without its first `length` characters, which must be literal."""
     parts = list(text.parts)
-    while length and parts:
-        first = parts[0]
-        if not isinstance(first, Literal):
-            break
+    while length and isinstance(first := parts.pop(0), Literal):
         if len(first.text) > length:
-            parts[0] = cut(first, length, len(first.text))
-            break
-        length -= len(first.text)
-        parts.pop(0)
+            parts.insert(0, cut(first, length, len(first.text)))
+        length = max(length - len(first.text), 0)
     return Text(tuple(parts), text.because)
 
 

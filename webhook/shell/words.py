@@ -130,10 +130,10 @@ class Words:
     def _reread(self, text: str, *, quoted: bool) -> Piece:
         """Arithmetic that the grammar took for a command, parsed by itself; its places are lost, and not needed."""
         reader = Words(text, self._body, self._parse_arithmetic)
-        for node in _descendants(self._parse_arithmetic(text)):
-            if node.type == "arithmetic_expansion":
-                return reader.arithmetic(node, quoted=quoted)
-        return Arithmetic((), (), quoted)
+        mark = self._parse_arithmetic(text).descendant_for_byte_range(0, len("$(("))
+        node = mark.parent if mark is not None else None
+        found = node is not None and node.type == "arithmetic_expansion"
+        return reader.arithmetic(node, quoted=quoted) if node is not None and found else Arithmetic((), (), quoted)
 
     def arithmetic(self, node: Syntax, *, quoted: bool) -> Arithmetic:
         """The names that an arithmetic expression reads."""
@@ -178,12 +178,6 @@ class Words:
         return (self.raw(name) if name else "", self.raw(index) if index else "")
 
 
-def _descendants(node: Syntax) -> Iterator[Syntax]:
-    yield node
-    for child in node.children:
-        yield from _descendants(child)
-
-
 def _unescaped(text: str, start: int, escapes: str | None) -> Iterator[Chars]:
     """Literal text without its backslashes. `escapes`: what a backslash escapes here; None for everything (no
     quotes).
@@ -198,9 +192,7 @@ def _unescaped(text: str, start: int, escapes: str | None) -> Iterator[Chars]:
             continue
         if slash > at:
             yield Chars(text[at:slash], start + at)
-        if following == "\r" and text[slash + 2 : slash + 3] == "\n":
-            at = slash + 3
-        elif following == "\n":
+        if following == "\n":
             at = slash + 2
         else:
             yield Chars(following, start + slash + 1)
