@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from webhook.programs import NODE_COUNT, NODE_RANK, Launcher
-from webhook.shell.values import Literal, Opaque, Span, Text, drop, head
+from webhook.shell.values import Literal, Span, Text, drop, head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def launcher_flags(launcher: Launcher, words: Sequence[Text]) -> LauncherFlags:
             at += 1
             break
         if not start.startswith("-") or start == "-":
-            if _may_vanish(word):
+            if word.vanishes:
                 at += 1
                 continue
             break
@@ -84,10 +84,6 @@ def launcher_flags(launcher: Launcher, words: Sequence[Text]) -> LauncherFlags:
             at += 1
         at += 1
     return LauncherFlags(flags, at, "m" in flags or "module" in flags)
-
-
-def _may_vanish(word: Text) -> bool:
-    return len(word.parts) == 1 and isinstance(part := word.parts[0], Opaque) and part.vanishes
 
 
 def written(text: Text) -> tuple[str, Span] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from webhook.shell import conditions
 from webhook.shell.command import Status
 from webhook.shell.state import State, Variable
-from webhook.shell.values import NOTHING, PAIR, Text, opaque
+from webhook.shell.values import NOTHING, PAIR, Text, names_in, opaque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,12 +77,7 @@ def _tested(argv: list[Text], state: State) -> Done:
     words = argv[1:]
     if argv[0].literal == "[" and words and words[-1].literal == "]":
         words = words[:-1]
-
-    def is_set(name: str) -> bool | None:
-        variable = state.variable(name)
-        return None if variable is None else bool(variable.values or variable.arrays)
-
-    return Done(conditions.judge_words([(word,) for word in words], is_set))
+    return Done(conditions.judge_words([(word,) for word in words], state.is_set))
 
 
 def _echo(argv: list[Text], _: State) -> Done:
@@ -137,7 +132,7 @@ def _let(argv: list[Text], state: State) -> Done:
     for word in argv[1:]:
         deps |= word.deps
         text = word.literal or ""
-        for name in "".join(c if c.isalnum() or c == "_" else " " for c in text).split():
+        for name in names_in(text):
             variable = state.variable(name)
             deps |= variable.deps if variable is not None else NOTHING
         target = text.partition("=")[0].rstrip("+-*/%&|^<> ")

@@ -246,7 +246,7 @@ class Walk:
 
     def test(self, node: Test, state: State) -> Status:
         expander = self.expander(state)
-        return conditions.judge(node.tokens, expander.texts, lambda name: _is_set(state, name))
+        return conditions.judge(node.tokens, expander.texts, state.is_set)
 
     def compute(self, node: Compute, state: State) -> Status:
         deps = self.expander(state).arithmetic(node.value)
@@ -261,11 +261,6 @@ class Walk:
 
 def _arguments(state: State) -> int:
     return sum(map(len, state.positional))
-
-
-def _is_set(state: State, name: str) -> bool | None:
-    variable = state.variable(name)
-    return None if variable is None else bool(variable.values or variable.arrays)
 
 
 def _matches(literal: str | None, patterns: list[str | None]) -> bool | None:

@@ -53,7 +53,7 @@ class Expander:
             return (EMPTY,)
         out: tuple[Text, ...] = (EMPTY,)
         for piece in word.pieces:
-            out = _zipped(out, self._piece(piece))
+            out = zipped(out, self._piece(piece))
         if len(out) == 1 and len(word.pieces) == 1:
             return out
         return tuple(dict.fromkeys(out))
@@ -223,7 +223,7 @@ def _number(word: Word | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
 
 
-def _zipped(left: tuple[Text, ...], right: tuple[Text, ...]) -> tuple[Text, ...]:
+def zipped(left: tuple[Text, ...], right: tuple[Text, ...]) -> tuple[Text, ...]:
     """Concatenation, possibility by possibility: branches give their variables in the same order."""
     count = max(len(left), len(right))
     if count == 1 and not left[0].parts and not left[0].because:

@@ -13,7 +13,7 @@ from webhook.shell.source import source_of
 from webhook.shell.state import State, Variable
 from webhook.shell.tree import Node, Simple
 from webhook.shell.tree import Sequence as Statements
-from webhook.shell.values import NOTHING, PAIR, Opaque, Text, known
+from webhook.shell.values import NOTHING, PAIR, Opaque, Text, known, names_in
 from webhook.shell.wrappers import Peeled, assignment, peel, program
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Runner:
     def command(self, walk: Walk, call: Call, state: State) -> Status:
         """Run one form of a command."""
         argv = call.argv
-        while len(argv) > 1 and _vanishes(argv[0]):
+        while len(argv) > 1 and argv[0].vanishes:
             argv = argv[1:]
         if not argv or (len(argv) == 1 and argv[0].literal == ""):
             return Status(None)
@@ -290,9 +290,4 @@ def _environment_read(command: Command) -> frozenset[str]:
 def named_pair(words: Sequence[Text]) -> frozenset[str]:
     """The names of the pair that stand among literal words as names."""
     literals = " ".join(text.literal or "" for text in words)
-    return PAIR.intersection("".join(c if c.isalnum() or c == "_" else " " for c in literals).split())
-
-
-def _vanishes(text: Text) -> bool:
-    """Whether a word is an unquoted variable that nothing sets."""
-    return len(text.parts) == 1 and isinstance(part := text.parts[0], Opaque) and part.vanishes
+    return PAIR.intersection(names_in(literals))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from webhook.shell.call import Call
 from webhook.shell.command import Status, Where
+from webhook.shell.expansion import zipped
 from webhook.shell.state import State, Variable
 from webhook.shell.tree import Assign, Declare, Parameter, Redirect, Redirected, Simple, Word
-from webhook.shell.values import NOTHING, PAIR, Text, opaque, text_of
+from webhook.shell.values import NOTHING, PAIR, Text, names_in, opaque
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +73,7 @@ def _assigned_texts(node: Assign, expander: Expander) -> tuple[Text, ...]:
     old = expander.texts(_whole(node.name)) if node.append else ()
     if not old:
         return values
-    count = max(len(old), len(values))
-    pairs = ((old[min(i, len(old) - 1)], values[min(i, len(values) - 1)]) for i in range(count))
-    return tuple(text_of((*a.parts, *b.parts), a.because | b.because) for a, b in pairs)
+    return zipped(old, values)
 
 
 def declare(walk: Walk, node: Declare, state: State) -> Status:
@@ -102,7 +101,7 @@ def declare(walk: Walk, node: Declare, state: State) -> Status:
 def _numeric(walk: Walk, node: Assign, state: State) -> frozenset[str]:
     """What an arithmetic value (`declare -i NAME=RANK*2`) depends on."""
     texts = _assigned_texts(node, walk.expander(state))
-    names = (n for t in texts for n in "".join(c if c.isalnum() or c == "_" else " " for c in t.literal or "").split())
+    names = (n for t in texts for n in names_in(t.literal or ""))
     found = (state.variable(name) for name in names)
     return NOTHING.union(*(t.deps for t in texts), *(v.deps for v in found if v is not None))
 

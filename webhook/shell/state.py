@@ -57,6 +57,11 @@ class State:
             return Variable((given,), exported=True)
         return found
 
+    def is_set(self, name: str) -> bool | None:
+        """Whether a variable is set; None where nothing known says so."""
+        variable = self.variable(name)
+        return None if variable is None else bool(variable.values or variable.arrays)
+
     def assign(self, name: str, variable: Variable) -> None:
         """Give a name new values: an assignment that a branch may skip only adds to them, by the branch's `join`."""
         old = self.variable(name)

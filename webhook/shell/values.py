@@ -94,12 +94,22 @@ class Text(NamedTuple):
         return None
 
     @property
+    def vanishes(self) -> bool:
+        """Whether this is an unquoted variable that nothing sets, and so no word at all."""
+        return len(self.parts) == 1 and isinstance(part := self.parts[0], Opaque) and part.vanishes
+
+    @property
     def shortest(self) -> int:
         """A lower bound of the string's length: values of the pair and of MASTER_ADDR are never empty."""
         return sum(0 if isinstance(p, Opaque) else len(p.text) if p.text is not None else 1 for p in self.parts)
 
 
 EMPTY = Text(())
+
+
+def names_in(text: str) -> list[str]:
+    """The words of letters, digits and underscores in a text: what arithmetic takes for names."""
+    return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
 
 
 def part_deps(part: Part) -> frozenset[str]:
