@@ -24,31 +24,6 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(name="run")
-def _run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run `rankfix` in this process: exit code, stdout, stderr."""
-
-    def run(*argv: str | Path) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture(name="file")
-def _file(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file: text, bytes or an object."""
-
-    def write(content: object, name: str = "pod.json") -> Path:
-        path = tmp_path / name
-        data = content if isinstance(content, bytes | str) else json.dumps(content)
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    return write
-
-
 def test_review_is_the_server_s_answer(run: Run, file: Any) -> None:
     """One answer a line in the order of the files, by the server's own code path."""
     one, two = file(body(uid="1"), "1.json"), file(body(typo(), uid="2", version="v1beta1"), "2.json")

@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(name="file")
-def _file(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file: text, bytes or an object."""
-
-    def write(content: object, name: str = "pod.json") -> Path:
-        path = tmp_path / name
-        data = content if isinstance(content, bytes | str) else json.dumps(content)
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    return write
-
-
 def spawn(*argv: str | Path, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "webhook", *map(str, argv)], cwd=REPO, check=False, timeout=60,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -15,34 +14,8 @@ from webhook.settings import Settings, dashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(name="run")
-def _run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run `rankfix` in this process: exit code, stdout, stderr."""
-
-    def run(*argv: str | Path) -> tuple[int, str, str]:
-        code = cli.main([str(word) for word in argv])
-        out, err = capfdbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return run
-
-
-@pytest.fixture(name="file")
-def _file(tmp_path: Path) -> Callable[..., Path]:
-    """Write a file: text, bytes or an object."""
-
-    def write(content: object, name: str = "pod.json") -> Path:
-        path = tmp_path / name
-        data = content if isinstance(content, bytes | str) else json.dumps(content)
-        path.write_bytes(data if isinstance(data, bytes) else data.encode())
-        return path
-
-    return write
 
 
 @pytest.mark.parametrize(
