@@ -11,9 +11,10 @@ from webhook.launched import Fed, FlagValue, Insertion, Launch, LaunchClass, Lau
 from webhook.programs import TEMPLATE_NAMES
 from webhook.shell.command import GivenUp
 from webhook.shell.expand import Environment, words
+from webhook.shell.grammar import bash_parser
 from webhook.shell.run import Runner
 from webhook.shell.state import State
-from webhook.shell.syntax import bash_parser, parse
+from webhook.shell.syntax import parse
 from webhook.shell.values import Span, Text
 
 if TYPE_CHECKING:

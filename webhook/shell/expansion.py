@@ -164,10 +164,10 @@ class Expander:
     def _held(self, piece: Parameter) -> tuple[Text, ...] | None:
         """The values of a name; None where nothing known sets it."""
         name = piece.name
-        if name == "0":
-            return (self._state.zero,)
         if name.isdigit():
             at = int(name[:4]) - 1
+            if at < 0:  # `$0`, and `${00}` as well
+                return (self._state.zero,)
             return tuple(dict.fromkeys(w[at] if at < len(w) else EMPTY for w in self._state.positional))
         if name == "#":
             return tuple(known(str(count)) for count in sorted({len(words) for words in self._state.positional}))

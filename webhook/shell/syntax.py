@@ -1,10 +1,8 @@
 """Shell text -> `tree.Script`, by tree-sitter-bash. What that grammar gets wrong is put right here and nowhere else.
 
 Seen in tree-sitter-bash 0.25: words after a redirection become its targets; what follows a here-document's mark on its
-line hangs
-under the redirection; a redirection after `a && b` or `a | b` holds the whole list; `--flag=$X` at the start of a line
-is an
-assignment; `$"..."` is a dollar and a string; `$((...))` in a here-document is a command.
+line hangs under the redirection; a redirection after `a && b` or `a | b` holds the whole list; `--flag=$X` at the start
+of a line is an assignment; `$"..."` is a dollar and a string; `$((...))` in a here-document is a command.
 """
 
 from __future__ import annotations
@@ -12,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import tree_sitter_bash
-from tree_sitter import Language, Parser
-from tree_sitter import Node as Syntax
-
+from webhook.shell.grammar import syntax
 from webhook.shell.redirections import REDIRECTS, redirect, redirected
 from webhook.shell.tree import (
     AndOr,
@@ -46,12 +41,11 @@ from webhook.shell.tree import (
 )
 from webhook.shell.words import Words
 
+if TYPE_CHECKING:
+    from tree_sitter import Node as Syntax
+    from tree_sitter import Parser
+
 _ASSIGNING = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="})
-
-
-def bash_parser() -> Parser:
-    """A parser of bash's grammar. Parsing keeps nothing between texts."""
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 Parse = Callable[[str], Script]
@@ -90,7 +84,7 @@ class _Reader:
         }
 
     def _syntax(self, text: str) -> Syntax:
-        return self._parser.parse(text.encode("utf-8", "surrogatepass")).root_node
+        return syntax(text, self._parser)
 
     def script(self) -> Script:
         return Script(self.sequence(self._root.children), broken=self._root.has_error)

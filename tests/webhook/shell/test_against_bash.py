@@ -17,9 +17,10 @@ import pytest
 
 from webhook.shell.command import Command, Effect
 from webhook.shell.expand import Environment
+from webhook.shell.grammar import bash_parser
 from webhook.shell.run import Runner
 from webhook.shell.state import State
-from webhook.shell.syntax import bash_parser, parse
+from webhook.shell.syntax import parse
 from webhook.shell.values import Literal, Opaque, Ref, Text, known
 
 if TYPE_CHECKING:
