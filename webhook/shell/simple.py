@@ -88,7 +88,7 @@ def declare(walk: Walk, node: Declare, state: State) -> Status:
             if node.keyword == "local":
                 walk.runner.make_local(item.name, state)
             assign(walk, item, state, exported=exported)
-            if "i" in node.flags:
+            if "i" in node.flags and (item.append or not _is_number(walk, item, state)):
                 state.assign(item.name, Variable((opaque(_numeric(walk, item, state)),), exported=exported))
         else:
             for words in expander.fields(item):
@@ -96,6 +96,12 @@ def declare(walk: Walk, node: Declare, state: State) -> Status:
     printed = PAIR if "p" in node.flags or not node.items else NOTHING
     _redirects(walk, node.redirects, expander, printed)
     return Status(None)
+
+
+def _is_number(walk: Walk, node: Assign, state: State) -> bool:
+    """Whether an integer's value is a number as it is, so that there is nothing to reckon."""
+    texts = _assigned_texts(node, walk.expander(state))
+    return all(text.ref is not None or (text.literal or "").isdigit() for text in texts)
 
 
 def _numeric(walk: Walk, node: Assign, state: State) -> frozenset[str]:
