@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from certs.issue import make_ca, make_leaf
 from webhook import logs, serve
+from webhook.listen import listen
 from webhook.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> It
         "0",
         "--cert-dir",
         str(folder),
+        "--drain",
+        "0",
     ]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RANKFIX_")}
     environment = {**inherited, "PYTHONUNBUFFERED": "1", **(env or {})}
@@ -211,9 +214,9 @@ def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> It
 def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.StringIO]]:
     """The same server in a thread of this process, and its log."""
     stream = io.StringIO()
-    loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
+    loaded: Settings = load({"cert_dir": folder, "drain": 0, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
-    with serve.listen("127.0.0.1", 0) as sock, logs.forwarded(log):
+    with listen("127.0.0.1", 0) as sock, logs.forwarded(log):
         port = sock.getsockname()[1]
         server = serve.make(loaded, log=log, version="9.9.9")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})

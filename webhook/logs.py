@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import select
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -25,18 +27,49 @@ _LEVELS = logging.getLevelNamesMapping()
 
 
 class _Lines:
-    """Writes lines to a stream, and lets none be heard to fail: a full disk or a closed pipe mustn't fail a pod."""
+    """Writes lines to a stream, and lets none be heard to fail: a full disk or a closed pipe mustn't fail a pod.
+
+    Nor may a pipe that nobody empties hold all pods up: a line for which there is no room is lost, and when there is
+    room again the number of those lines is said.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._descriptor = _descriptor(stream)
+        self._room = select.poll()
+        if self._descriptor is not None:
+            self._room.register(self._descriptor, select.POLLOUT)
+        self.lost = 0
 
     def msg(self, line: str) -> None:
         """Write one line, whole."""
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(line + "\n")
+        if self.lost:
+            line = f'{{"event": "lost", "level": "warning", "lines": {self.lost}}}\n{line}'
+        try:
+            written = self._write(line + "\n")
+        except (OSError, ValueError):
+            written = False
+        self.lost = 0 if written else self.lost + 1
+
+    def _write(self, text: str) -> bool:
+        if self._descriptor is None:
+            self._stream.write(text)
             self._stream.flush()
+            return True
+        if not self._room.poll(0):
+            return False
+        os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
+        return True
 
     debug = info = warning = error = critical = msg
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """The file behind a stream, None where there is none."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
 
 
 def make(stream: TextIO, level: str = "info") -> FilteringBoundLogger:

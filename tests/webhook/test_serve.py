@@ -29,7 +29,8 @@ from tests.support_edges import (
     tls_socket,
     typo,
 )
-from webhook import mutate, serve
+from webhook import mutate
+from webhook.listen import CannotListen, listen
 from webhook.policy import Policy
 
 if TYPE_CHECKING:
@@ -242,8 +243,8 @@ def test_no_secret_gets_out(folder: Path) -> None:
 def test_listen(host: str) -> None:
     """Each way to say where, and * is reached over IPv4 always (bug 45: and over IPv6 where there is one)."""
     try:
-        sock = serve.listen(host, 0)
-    except serve.CannotListen:
+        sock = listen(host, 0)
+    except CannotListen:
         assert host == "::1"
         pytest.skip("this machine has no IPv6")
     with sock:
@@ -264,7 +265,7 @@ def test_listen_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_server", no_ipv6)
     for dual in (True, False):
         monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda dual=dual: dual)
-        with serve.listen("*", 0) as sock:
+        with listen("*", 0) as sock:
             assert sock.family is socket.AF_INET
 
 
@@ -273,9 +274,9 @@ def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
-            serve.CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"
+            CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"
         ):
-            serve.listen("127.0.0.1", port)
+            listen("127.0.0.1", port)
 
 
 def test_plain_http_only_if_asked_for(folder: Path) -> None:
