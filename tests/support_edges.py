@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certs.issue import make_ca, make_leaf
-from webhook import logs, serve
-from webhook.listen import listen
+from webhook import begin, logs, serve
 from webhook.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -216,10 +215,11 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
     stream = io.StringIO()
     loaded: Settings = load({"cert_dir": folder, "drain": 0, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
-    with listen("127.0.0.1", 0) as sock, logs.forwarded(log):
-        port = sock.getsockname()[1]
-        server = serve.make(loaded, log=log, version="9.9.9")
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+    made: Settings = loaded.model_copy(update={"host": "127.0.0.1", "port": 0})
+    with begin.listening(made) as sockets, logs.forwarded(log):
+        port = sockets[0].getsockname()[1]
+        server = serve.make(made, log=log, version="9.9.9")
+        thread = threading.Thread(target=server.run, kwargs={"sockets": sockets})
         thread.start()
         try:
             while '"listening"' not in stream.getvalue() and thread.is_alive():

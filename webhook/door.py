@@ -71,15 +71,14 @@ class Door:
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if not self.room.has_room():
-                await asyncio.sleep(_AGAIN_AFTER)
-                continue
             try:
                 taken, _ = await loop.sock_accept(self.sock)
             except OSError:  # no file descriptor or memory is left, or the client has gone again
                 self.room.send_away()
                 await asyncio.sleep(_AGAIN_AFTER)
                 continue
+            while not self.room.has_room():
+                await asyncio.sleep(_AGAIN_AFTER)
             arrival = Arrival(self.room.clock())
             self._arrivals.add(arrival)
             self.room.enter(arrival)

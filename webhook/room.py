@@ -58,12 +58,12 @@ class Room:
 
     def send_away(self) -> bool:
         """Let the one go that can be spared best; False if there is none."""
-        latest = self.clock() - SETTLED
-        spare = [guest for guest in self.guests if guest.waits and guest.since <= latest]
-        if not spare:
+        waiting = [guest for guest in self.guests if guest.waits]
+        spared = min(waiting, key=lambda guest: (guest.served > 0, guest.since), default=None)
+        if spared is None or self.clock() - spared.since < SETTLED:
             return False
         self.ended("full")
-        min(spare, key=lambda guest: (guest.served > 0, guest.since)).leave()
+        spared.leave()
         return True
 
     def look(self) -> None:

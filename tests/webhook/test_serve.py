@@ -273,9 +273,7 @@ def test_a_port_that_is_taken() -> None:
     """One line that names the address and the way out."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"
-        ):
+        with pytest.raises(CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"):
             listen("127.0.0.1", port)
 
 
