@@ -169,27 +169,22 @@ def ask(
     return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
 
+def serve_command(folder: Path) -> list[str]:
+    """`rankfix serve` on a free port of loopback, without a drain."""
+    flags = ["--host", "127.0.0.1", "--port", "0", "--cert-dir", str(folder), "--drain", "0"]
+    return [sys.executable, "-m", "webhook", "serve", *flags]
+
+
 @contextlib.contextmanager
-def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """`rankfix serve` as a process of its own, on a free port."""
-    command = [
-        sys.executable,
-        "-m",
-        "webhook",
-        "serve",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--cert-dir",
-        str(folder),
-        "--drain",
-        "0",
-    ]
+def child(
+    folder: Path, *flags: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+) -> Iterator[Running]:
+    """`rankfix serve` as a process of its own, on a free port, begun by `prefix`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RANKFIX_")}
     environment = {**inherited, "PYTHONUNBUFFERED": "1", **(env or {})}
+    command = [*prefix, *serve_command(folder), *flags]
     with subprocess.Popen(
-        [*command, *flags], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
     ) as process:
         assert process.stderr
         running = Running(0, folder, process=process)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webhook.room import Room
 
 _AGAIN_AFTER = 0.02  # seconds, when there was no room
-_FAREWELL = 5.0  # seconds for a peer to answer the end of TLS
+_FAREWELL = 2.0  # seconds for a peer to answer the end of TLS
 
 
 @dataclass(eq=False)
