@@ -74,10 +74,14 @@ class Supervisor:
     def run(self) -> None:
         """Until all have ended."""
         while not self.signals or any(worker.process for worker in self.workers):
-            for worker in self.workers:
-                self._look(worker)
-            self._pass_on()
+            self.step()
             time.sleep(_LOOK_EVERY)
+
+    def step(self) -> None:
+        """Look at each once, and pass signals on."""
+        for worker in self.workers:
+            self._look(worker)
+        self._pass_on()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         """A signal handler."""
