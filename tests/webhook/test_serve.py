@@ -125,7 +125,7 @@ def test_old_tls_is_refused(running: Running, version: ssl.TLSVersion) -> None:
         context.wrap_socket(plain, server_hostname="localhost")
 
 
-def test_connections_are_kept(running: Running) -> None:
+def test_bug_40_connections_are_kept(running: Running) -> None:
     """Bug 40: many calls on one connection, and the keep-alive is beyond the API server's 90 s."""
     with contextlib.closing(running.connect()) as connection:
         for _ in range(20):
@@ -161,7 +161,7 @@ def test_many_at_once(process: Running) -> None:
         assert set().union(*pool.map(client, range(16))) == {True}
 
 
-def test_drains_before_it_ends(folder: Path) -> None:
+def test_bug_39_drains_before_it_ends(folder: Path) -> None:
     """Bug 39: after SIGTERM all goes on for a while, and each answer ends its connection, an old one or a new one."""
     with child(folder, "--drain", "1.5") as running, contextlib.closing(running.connect()) as connection:
         assert "connection" not in ask(connection, "POST", "/mutate", SMALL).headers
@@ -195,7 +195,7 @@ def test_a_signal_ends_it_well(folder: Path, number: int) -> None:
     assert "listening" in events
 
 
-def test_a_silent_peer_does_not_hold_it(folder: Path) -> None:
+def test_bug_41_a_silent_peer_does_not_hold_it(folder: Path) -> None:
     """Bug 41: open connections that say nothing, before and after the handshake, and a half-sent body."""
     with child(folder, "--grace", "1") as running, contextlib.ExitStack() as open_:
         open_.enter_context(socket.create_connection(("127.0.0.1", running.port)))
@@ -215,7 +215,7 @@ def test_settings_from_variables_reach_the_server(folder: Path) -> None:
     assert "patch" not in reply.json["response"]
 
 
-def test_no_secret_gets_out(folder: Path) -> None:
+def test_bug_47_no_secret_gets_out(folder: Path) -> None:
     """Bug 47: nothing that the process writes or answers holds a value of a pod's env, at the most talkative level."""
     secret = pod(("AWS_SECRET_ACCESS_KEY", CANARY))
     denied = typo()

@@ -100,7 +100,7 @@ def test_who_dies_is_replaced(scene: Scene) -> None:
 
 def test_who_dies_again_and_again_waits_longer(scene: Scene) -> None:
     """Twice as long each time, half a minute at most; who has lived for a minute begins anew."""
-    waits = []
+    waits: list[float] = []
     for _ in range(12):
         scene.made[-1 if waits else 0].returncode = 1
         scene.step()
