@@ -8,6 +8,7 @@ listener for half a minute.
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import ssl
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from webhook.room import Room
 
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _AGAIN_AFTER = 0.02  # seconds, when there was no room
 _FAREWELL = 2.0  # seconds for a peer to answer the end of TLS
 
@@ -73,8 +75,9 @@ class Door:
         while True:
             try:
                 taken, _ = await loop.sock_accept(self.sock)
-            except OSError:  # no file descriptor or memory is left, or the client has gone again
-                self.room.send_away()
+            except OSError as exc:  # or the client has gone again
+                if exc.errno in _EXHAUSTED:
+                    self.room.send_away()
                 await asyncio.sleep(_AGAIN_AFTER)
                 continue
             while not self.room.has_room():  # noqa: ASYNC110 - what makes room is time, too: see SETTLED

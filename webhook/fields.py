@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     ] = 500
     max_bodies: Annotated[
         ByteSize, Field(ge=1024, le=2**34, description="Size of all bodies that are being received at once.")
-    ] = ByteSize(64 * MIB)
+    ] = ByteSize(48 * MIB)
     client_ca: Annotated[
         str, Field(description="File with the CA of callers: who shows no certificate of it may not call; empty: all.")
     ] = ""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from webhook.metrics import Metrics
 
 EXTENSION = "rankfix"  # of the ASGI scope: `arrived`, of the request's first byte, and `names`, of its client
-_FORBIDDEN, _UNAVAILABLE = 403, 503
+MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
+_COUNTED_FROM = 256 * 1024  # bytes of a body, before which there can't be too many
+_FORBIDDEN, _TOO_LARGE, _UNAVAILABLE = 403, 413, 503
 _TIMEOUT = re.compile(rb"(?:^|&)timeout=((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|m|s))+)(?:&|$)")
 _PART = re.compile(rb"([0-9.]+)(h|ms|m|s)")
 _SECONDS = {b"h": 3600.0, b"m": 60.0, b"s": 1.0, b"ms": 0.001}
@@ -107,16 +109,25 @@ class _Taken:
     def __init__(self, gate: Gate, receive: Receive, deadline: float | None) -> None:
         self._gate, self._receive, self._deadline = gate, receive, deadline
         self.size = 0
+        self._values = 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            size = len(message["body"])
-            self.size += size
-            self._gate.hold(size)
+            body = message["body"]
+            self.size += len(body)
+            self._gate.hold(len(body))
+            if self.size > _COUNTED_FROM:
+                self._count(body)
             if not message["more_body"]:
                 self._gate.in_time(self._deadline)
         return message
+
+    def _count(self, body: bytes) -> None:
+        # Each value but the last one of a list or an object has a comma behind it; those in a text count too
+        self._values += sum(map(body.count, (b",", b"[", b"{")))
+        if self._values > MOST_VALUES:
+            raise Refused(_TOO_LARGE, "too-many-values", f"the body holds more than {MOST_VALUES} values")
 
 
 def _told(scope: Scope) -> dict[str, Any]:

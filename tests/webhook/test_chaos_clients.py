@@ -145,6 +145,7 @@ def nested(levels: int) -> bytes:
         pytest.param(body(huge(100_000)), {200}, id="100000-env"),
         pytest.param(nested(50), {200}, id="nested-50"),
         pytest.param(nested(5000), {200, 400}, id="nested-5000"),
+        pytest.param(b"[" + b"[]," * 6_000_000 + b"[]]", {413}, id="6000000-lists"),
     ],
 )
 def test_bug_36_monstrous_pods(running: Running, data: bytes, status: set[int]) -> None:

@@ -190,3 +190,25 @@ def test_a_client_that_leaves_is_neither_late_nor_held() -> None:
     assert not it.refused("late")
     assert it.gate.in_flight == 0
     assert together(it, Wire([b"x" * 500]), Wire([b"x" * 500])) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"[" + b"[]," * 450_000 + b"0]", 200),
+        (b"[" + b"[]," * 1_000_000 + b"0]", 413),
+        (b"[" + b"1," * 1_300_000 + b"0]", 413),
+        (b'"' + b"x" * 3_000_000 + b'"', 200),
+    ],
+    ids=["many", "lists", "numbers", "text"],
+)
+@pytest.mark.parametrize("piece", [65_536, 4_000_000])
+def test_values_without_number(data: bytes, status: int, piece: int) -> None:
+    """Twenty megabytes of `[],` would be a gigabyte of objects and ten seconds: no pod that can be stored has as many
+    values, and one that has isn't parsed.
+    """
+    it = gated(most_bytes=10**8)
+    reply = Wire([data[at : at + piece] for at in range(0, len(data), piece)]).send_to(it.gate)
+    assert reply
+    assert reply.status == status
+    assert it.refused("too-many-values") is (status == 413)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support_metrics import used
 from webhook.metrics import BUCKETS, Metrics
 
 LABELS = {
@@ -25,27 +26,6 @@ LABELS = {
     "rankfix_cache_misses": set(),
     "rankfix_worker_restarts": set(),
 }
-
-
-def used() -> Metrics:
-    metrics = Metrics(CollectorRegistry(), version="1.2.3")
-    metrics.answered(
-        outcome="changed",
-        reason="patched",
-        rules=("A1", "C1"),
-        classes=("python", "python"),
-        seconds=0.0003,
-        patch_bytes=900,
-    )
-    metrics.refused("too-large")
-    metrics.bug()
-    metrics.follow_certificate(lambda: 86400.0)
-    metrics.certificate("refused")
-    metrics.ended("full")
-    metrics.follow_load(requests=lambda: 2, connections=lambda: 3)
-    metrics.follow_cache(lambda: (7, 1))
-    metrics.restarted(1)
-    return metrics
 
 
 def test_names_and_labels() -> None:

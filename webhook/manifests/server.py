@@ -172,9 +172,7 @@ def _container(place: Place) -> Object:
     container = {
         **container_base(place),
         "args": _args(place),
-        "ports": [
-            {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(place).items()
-        ],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(place).items()],
         "startupProbe": {
             **_probe("/healthz"),
             "failureThreshold": FIRST_CERTIFICATE,
