@@ -126,7 +126,7 @@ class Metrics:
                 kind.inc(count - seen[index])
                 seen[index] = count
 
-        self._watched.append(refresh)
+        self.watch(refresh)
 
     def restarted(self, times: int) -> None:
         """Count the processes that were started in place of one that had ended."""
@@ -134,7 +134,11 @@ class Metrics:
 
     def _follow(self, name: str, text: str, over_all: str, read: Callable[[], float]) -> None:
         gauge = self._gauge(name, text, over_all)
-        self._watched.append(lambda: gauge.set(read()))
+        self.watch(lambda: gauge.set(read()))
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Have `look` called before the figures are shown, and now and then."""
+        self._watched.append(look)
 
     def refresh(self) -> None:
         """Look at all that is followed. Done when they are shown, and now and then for those who show them for us."""

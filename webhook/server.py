@@ -44,7 +44,8 @@ class Readiness:
 class Watch:
     """What is looked at beside the requests: `first` before the first of them, `beats` until the last.
 
-    `second` is called each second in the event loop; where it says False, nobody wants this server any longer.
+    `second` is called each second in the event loop, and at the very end; where it says False, nobody wants this server
+    any longer.
     """
 
     first: Callable[[socket.socket], None] = lambda _sock: None
@@ -130,6 +131,7 @@ class Server(uvicorn.Server):
             beat.stop()
         await self._drain()
         await super().shutdown(sockets)
+        self._watch.second()
 
     async def _drain(self) -> None:
         """Go on serving for a while, each answer with the wish to close: a client whose connection ends at its back,
