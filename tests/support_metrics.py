@@ -23,6 +23,6 @@ def used() -> Metrics:
     metrics.certificate("refused")
     metrics.ended("full")
     metrics.follow_load(requests=lambda: 2, connections=lambda: 3)
-    metrics.follow_cache(lambda: (7, 1))
+    metrics.follow_cache("text", lambda: (7, 1))
     metrics.restarted(1)
     return metrics

@@ -48,6 +48,8 @@ class Metrics:
         self._ended = self._counter("connections_ended", "Connections that were ended early, by cause.", "cause")
         self._bugs = self._counter("bugs", "Reviews on which rankfix itself failed.")
         self._reloads = self._counter("certificate_reloads", "Changes of the certificate files, by outcome.", "outcome")
+        self._hits = self._counter("cache_hits", "What was known already, by cache.", "cache")
+        self._misses = self._counter("cache_misses", "What was worked out anew, by cache.", "cache")
         self._duration = self._histogram("duration_seconds", "From the whole body to the answer.", BUCKETS)
         self._patches = self._histogram("patch_bytes", "Size of answers that hold a patch.", SIZES)
         self._gauge("build_info", "Always 1; says which version runs.", "livemax", "version").labels(version).set(1)
@@ -113,12 +115,9 @@ class Metrics:
         self._follow("in_flight", "Requests to /mutate without an answer yet.", "livesum", requests)
         self._follow("connections", "Open connections, handshakes included.", "livesum", connections)
 
-    def follow_cache(self, uses: Callable[[], tuple[int, int]]) -> None:
-        """Count how often a command text was known already (hits) and not (misses), as `uses` says it over all time."""
-        kinds = (
-            self._counter("cache_hits", "Command texts that were judged before."),
-            self._counter("cache_misses", "Command texts that were judged anew."),
-        )
+    def follow_cache(self, cache: str, uses: Callable[[], tuple[int, int]]) -> None:
+        """Count how often something was known already (hits) and not (misses), as `uses` says it over all time."""
+        kinds = (self._hits.labels(cache), self._misses.labels(cache))
         seen = [0, 0]
 
         def refresh() -> None:

@@ -138,7 +138,7 @@ def _follower(settings: Settings, counters: Metrics, log: FilteringBoundLogger) 
 
 def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> Gate:
     classify = Classifier()
-    counters.follow_cache(lambda: (classify.hits, classify.misses))
+    counters.follow_cache("text", lambda: (classify.hits, classify.misses))
     admission = app.Admission(
         respond=mutate.remembering(classify),
         policy=settings.policy,

@@ -22,8 +22,8 @@ LABELS = {
     "rankfix_patch_bytes": {"le"},
     "rankfix_in_flight": set(),
     "rankfix_connections": set(),
-    "rankfix_cache_hits": set(),
-    "rankfix_cache_misses": set(),
+    "rankfix_cache_hits": {"cache"},
+    "rankfix_cache_misses": {"cache"},
     "rankfix_worker_restarts": set(),
 }
 
@@ -56,8 +56,8 @@ def test_values() -> None:
         'rankfix_patch_bytes_bucket{le="1024.0"} 1.0',
         "rankfix_in_flight 2.0",
         "rankfix_connections 3.0",
-        "rankfix_cache_hits_total 7.0",
-        "rankfix_cache_misses_total 1.0",
+        'rankfix_cache_hits_total{cache="text"} 7.0',
+        'rankfix_cache_misses_total{cache="text"} 1.0',
         "rankfix_worker_restarts_total 1.0",
         'rankfix_duration_seconds_bucket{le="0.00025"} 0.0',
         'rankfix_duration_seconds_bucket{le="0.0005"} 1.0',
@@ -84,4 +84,4 @@ def test_what_is_followed_is_counted_once() -> None:
     metrics = used()
     metrics.refresh()
     metrics.refresh()
-    assert b"rankfix_cache_hits_total 7.0" in metrics.render()
+    assert b'rankfix_cache_hits_total{cache="text"} 7.0' in metrics.render()
