@@ -110,6 +110,7 @@ class Load:
     transport: Transport
     clients: int
     pause: float = 0
+    data: bytes = CALL
     calls: int = 0
     slowest: float = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -122,11 +123,11 @@ class Load:
 
     async def _client(self) -> None:
         while not self.over.is_set():
-            await self.call()
+            await self.call(self.data)
             if self.pause:
                 await asyncio.sleep(self.pause)
 
-    async def call(self, data: bytes = CALL, good: Callable[[int, Any], bool] | None = None) -> None:
+    async def call(self, data: bytes, good: Callable[[int, Any], bool] | None = None) -> None:
         """One call, noted."""
         start = time.monotonic()
         try:
@@ -166,9 +167,9 @@ def _changed(status: int, answer: Any) -> bool:
 
 
 @contextlib.contextmanager
-def load(folder: Path, *ports: int, clients: int = 4, pause: float = 0.002) -> Iterator[Load]:
+def load(folder: Path, *ports: int, clients: int = 4, pause: float = 0.002, data: bytes = CALL) -> Iterator[Load]:
     """Calls to a Service with these endpoints, as long as it lasts. `load.transport.ports` may be changed meanwhile."""
-    made = Load(Transport(list(ports), ssl.create_default_context(cafile=folder / "ca.crt")), clients, pause)
+    made = Load(Transport(list(ports), ssl.create_default_context(cafile=folder / "ca.crt")), clients, pause, data)
     thread = threading.Thread(target=uvloop.run, args=(made.run(),))
     thread.start()
     try:

@@ -53,6 +53,7 @@ class Door:
     make: Callable[[], asyncio.Protocol]
     context: ssl.SSLContext | None
     handshake: float  # seconds
+    pause: float = 0  # seconds after each connection, in which another process that shares the socket may take the next
     _arrivals: set[Arrival] = field(default_factory=set)
     _task: asyncio.Task[None] | None = None
 
@@ -87,6 +88,8 @@ class Door:
             self.room.enter(arrival)
             arrival.task = loop.create_task(self._greet(taken, arrival))
             arrival.task.add_done_callback(functools.partial(self._greeted, taken, arrival))
+            if self.pause:
+                await asyncio.sleep(self.pause)
 
     def _greeted(self, taken: socket.socket, arrival: Arrival, _task: asyncio.Task[None]) -> None:
         self._arrivals.discard(arrival)

@@ -133,6 +133,7 @@ class Metrics:
 
     def _follow(self, name: str, text: str, over_all: str, read: Callable[[], float]) -> None:
         gauge = self._gauge(name, text, over_all)
+        gauge.set(read())  # the others may show it from this moment
         self.watch(lambda: gauge.set(read()))
 
     def watch(self, look: Callable[[], None]) -> None:

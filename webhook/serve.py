@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 2.0  # seconds
 _TRUST_FRESH = 30.0  # the cluster isn't asked for what was good so lately
 _FILES_AGE, _LISTENER_AGE, _TRUST_AGE = 30.0, 30.0, 900.0  # for so long a verdict is believed
+_POLITE = 0.001  # seconds between two connections: less than a handshake takes
 _FRAMING = 4  # a body's largest share of what travels: chunks of one byte would be a sixth
 
 
@@ -125,6 +126,7 @@ def make(
         context=follower.context if follower else None,
         handshake=settings.handshake_timeout,
         drain=settings.drain,
+        pause=_POLITE if settings.workers > 1 else 0,
         aside=_config(build(None), settings),
     )
 

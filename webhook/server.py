@@ -71,6 +71,7 @@ class Server(uvicorn.Server):
         context: ssl.SSLContext | None,
         handshake: float,
         drain: float = 0,
+        pause: float = 0,
         aside: uvicorn.Config | None = None,
     ) -> None:
         super().__init__(config)
@@ -82,6 +83,7 @@ class Server(uvicorn.Server):
         self._context = context
         self._handshake = handshake
         self._seconds = drain
+        self._pause = pause
         self._aside = aside
         self._loop: asyncio.AbstractEventLoop | None = None
         self._impatient = asyncio.Event()
@@ -108,7 +110,7 @@ class Server(uvicorn.Server):
     def _doors(self, sockets: Sequence[socket.socket]) -> list[Door]:
         ways = [(self.config, self._context), (self._aside, None)]
         return [
-            Door(sock, self._room, functools.partial(self._connection, config), context, self._handshake)
+            Door(sock, self._room, functools.partial(self._connection, config), context, self._handshake, self._pause)
             for sock, (config, context) in zip(sockets, ways, strict=False)
             if config
         ]

@@ -7,18 +7,19 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from demo.server import free_port
-from tests.support_edges import Running, body, certificate_folder, child, serve_command
+from tests.support_edges import Running, body, certificate_folder, child, pod, serve_command
 from tests.support_traffic import load, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 SMALL = body()
 CPU = Path("/sys/fs/cgroup/cpu")
@@ -45,37 +46,60 @@ def test_stopped_for_three_seconds(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def starved(process: int, percent: int) -> Iterator[None]:
-    """A process with so much of a core: by the kernel's quota where we may set it, else stopped most of the time."""
+def starved(process: int, percent: int) -> Iterator[Callable[[], int]]:
+    """A process with so much of a core: by the kernel's quota where we may set it, else stopped most of the time. Gives
+    how often it was held up.
+    """
     group = CPU / f"rankfix-test-{process}"
     try:
         group.mkdir()
         (group / "cpu.cfs_quota_us").write_text(str(percent * 1000))
         (group / "cgroup.procs").write_text(str(process))
     except OSError:
-        away, there = 0.1 - percent / 1000, percent / 1000
-        command = f"while kill -STOP {process}; do sleep {away}; kill -CONT {process}; sleep {there}; done"
-        with subprocess.Popen(["sh", "-c", command], stderr=subprocess.DEVNULL) as duty:
-            try:
-                yield
-            finally:
-                duty.kill()
-                os.kill(process, signal.SIGCONT)
+        with stopped_mostly(process, percent) as held_up:
+            yield held_up
         return
     try:
-        yield
+        yield lambda: int((group / "cpu.stat").read_text().split("nr_throttled ")[1].split()[0])
     finally:
         (CPU / "cgroup.procs").write_text(str(process))
         group.rmdir()
 
 
-def test_starved_of_cpu(folder: Path) -> None:
-    """A fifth of a core: slower, and no call fails."""
-    with child(folder) as running, load(folder, running.port, clients=8, pause=0.02) as made:
+@contextlib.contextmanager
+def stopped_mostly(process: int, percent: int) -> Iterator[Callable[[], int]]:
+    """The same with signals, ten times a second."""
+    over, times = threading.Event(), [0]
+
+    def run() -> None:
+        while not over.is_set():
+            os.kill(process, signal.SIGSTOP)
+            over.wait(0.1 - percent / 1000)
+            os.kill(process, signal.SIGCONT)
+            over.wait(percent / 1000)
+            times[0] += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield lambda: times[0]
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", [starved, stopped_mostly])
+def test_starved_of_cpu(folder: Path, way: Callable[[int, int], contextlib.AbstractContextManager[Any]]) -> None:
+    """A fifth of a core for more work than that: slower, and no call fails."""
+    large = body(pod(*((f"V{number}", "x") for number in range(1500))))
+    with child(folder) as running, load(folder, running.port, clients=8, data=large) as made:
         assert running.process
         made.wait(20)
-        with starved(running.process.pid, 20):
-            made.wait(300)
+        with way(running.process.pid, 20) as held_up:
+            start = time.monotonic()
+            while time.monotonic() < start + 1.5 or held_up() < 3:
+                made.wait(20)
+                assert time.monotonic() < start + 30
         made.wait(20)
         told("20 % of a core", made)
         assert made.failed == {}

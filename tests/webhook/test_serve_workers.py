@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demo.server import free_port
-from tests.support_edges import Running, body, certificate_folder, child
+from tests.support_edges import Running, body, certificate_folder, child, tls_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +45,10 @@ def processes(running: Running) -> set[int]:
     assert running.process
     supervisor = running.process.pid
     return set(map(int, Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()))
+
+
+def open_files(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def value(running: Running, sample: str) -> float:
@@ -79,6 +83,17 @@ def test_one_that_dies_is_replaced_and_its_figures_stay(running: Running) -> Non
     assert value(running, CHANGED) == before + 40
     assert value(running, "rankfix_certificate_seconds_left") > 80_000
     assert value(running, "rankfix_bugs_total") == 0
+
+
+def test_connections_are_shared_out(running: Running) -> None:
+    """Twenty callers who come at once and stay: no process has them all."""
+    before = {process: open_files(process) for process in processes(running)}
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(tls_socket(running))
+        grown = [open_files(process) - count for process, count in before.items()]
+    assert len(grown) == 2
+    assert min(grown) >= 2
 
 
 def test_each_line_says_which_process(running: Running) -> None:
