@@ -100,15 +100,21 @@ class Connection(OneWrite):
 
     def on_headers_complete(self) -> None:
         """A head is whole."""
-        self.phase = Phase.REQUEST
         super().on_headers_complete()
+        self.phase = Phase.REQUEST
+
+    def on_message_complete(self) -> None:
+        """A body is whole, which may have had its answer long ago."""
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self.phase, self.since = Phase.IDLE, self.room.clock()
 
     def on_response_complete(self) -> None:
-        """An answer is whole; requests that came behind this one may wait for theirs."""
+        """An answer is whole; requests that came behind this one may wait for theirs, and its own body be under way."""
         super().on_response_complete()
         self.served += 1
         self.since = self.room.clock()
-        if self.cycle.response_complete:
+        if self.cycle.response_complete and not self.cycle.more_body:
             self.phase = Phase.IDLE
 
     def send_400_response(self, msg: str) -> None:

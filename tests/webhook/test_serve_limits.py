@@ -126,6 +126,19 @@ def test_handshakes_count_as_connections(folder: Path) -> None:
         assert running.ask("POST", "/mutate", SMALL).status == 200
 
 
+def test_an_answer_before_the_body(folder: Path) -> None:
+    """What comes of a body that nobody wants any more is no head: the next request on the connection is answered."""
+    unwanted = HEAD.replace(b"application/json", b"text/plain") + b"Content-Length: 300000\r\n\r\n"
+    with threaded(folder) as (running, _), tls_socket(running) as early:
+        early.sendall(unwanted)
+        assert early.recv(1000).startswith(b"HTTP/1.1 415 ")
+        for _ in range(3):
+            early.sendall(b"x" * 100_000)
+            time.sleep(0.05)
+        early.sendall(WHOLE)
+        assert early.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_client_that_takes_no_answer(folder: Path) -> None:
     """Requests without end from one who never reads: the server neither fills up nor waits for it."""
     with (
