@@ -101,7 +101,11 @@ class Supervisor:
             worker.process.kill()
 
     def _start(self, worker: Worker) -> None:
-        self.start(worker)
+        try:
+            self.start(worker)
+        except OSError as exc:  # no memory, no file descriptor, no process to be had: perhaps soon
+            self._later(worker, "not started", why=exc.strerror)
+            return
         worker.starts += 1
         worker.began = worker.heard = self.clock()
         self.log.info("worker", worker=worker.slot, outcome="started", process=worker.pid)
@@ -113,8 +117,11 @@ class Supervisor:
         if self.signals:
             return
         worker.wait = _FIRST_WAIT if now - worker.began > _SOUND else worker.wait
-        worker.due = now + worker.wait
-        self.log.error("worker", worker=worker.slot, outcome="died", code=code, again_after=worker.wait)
+        self._later(worker, "died", code=code)
+
+    def _later(self, worker: Worker, outcome: str, **more: object) -> None:
+        worker.due = self.clock() + worker.wait
+        self.log.error("worker", worker=worker.slot, outcome=outcome, **more, again_after=worker.wait)
         worker.wait = min(2 * worker.wait, _LONGEST_WAIT)
 
     def _pass_on(self) -> None:
@@ -180,24 +187,24 @@ def _signals(supervisor: Supervisor) -> Iterator[None]:
 
 
 def _start(worker: Worker, settings: Settings, sockets: list[int], folder: Path) -> None:
-    hears, speaks = os.pipe()
-    os.set_blocking(hears, False)
-    words = [
-        sys.executable,
-        "-m",
-        "webhook",
-        "worker",
-        f"--slot={worker.slot}",
-        f"--pulse={speaks}",
-        f"--shared={folder}",
-    ]
-    words += [f"--socket={number}" for number in sockets] + (["--again"] if worker.starts else [])
-    environment = settings_.without_ours({metrics.VARIABLE: str(folder)})
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        words, stdin=subprocess.PIPE, pass_fds=[*sockets, speaks], env=environment, start_new_session=True
-    )
-    os.close(speaks)
+    with contextlib.ExitStack() as stack:
+        hears, speaks = os.pipe()
+        stack.callback(os.close, speaks)
+        undo = stack.enter_context(contextlib.ExitStack())
+        undo.callback(os.close, hears)
+        os.set_blocking(hears, False)
+        words = [sys.executable, "-m", "webhook", "worker", *_told(worker, sockets, speaks, folder)]
+        environment = settings_.without_ours({metrics.VARIABLE: str(folder)})
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            words, stdin=subprocess.PIPE, pass_fds=[*sockets, speaks], env=environment, start_new_session=True
+        )
+        undo.pop_all()
     assert process.stdin  # noqa: S101 - it's a pipe
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write(settings.model_dump_json().encode())
     worker.process, worker.pulse = process, hears
+
+
+def _told(worker: Worker, sockets: list[int], speaks: int, folder: Path) -> list[str]:
+    words = [f"--slot={worker.slot}", f"--pulse={speaks}", f"--shared={folder}"]
+    return [*words, *(f"--socket={number}" for number in sockets), *(["--again"] if worker.starts else [])]

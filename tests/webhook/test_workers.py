@@ -42,6 +42,7 @@ class Scene:
     """A supervisor of two workers, whose time a test moves on."""
 
     now: float = 0
+    exhausted: bool = False
     made: list[Process] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     log: io.StringIO = field(default_factory=io.StringIO)
@@ -53,6 +54,8 @@ class Scene:
         )
 
     def start(self, worker: Worker) -> None:
+        if self.exhausted:
+            raise OSError(11, "Resource temporarily unavailable")
         hears, speaks = os.pipe()
         os.set_blocking(hears, False)
         process = Process(100 + len(self.made), speaks)
@@ -112,6 +115,19 @@ def test_who_dies_again_and_again_waits_longer(scene: Scene) -> None:
     scene.made[-1].returncode = 1
     scene.step()
     assert round(scene.workers[0].due - scene.now, 1) == 0.1
+
+
+def test_who_can_not_be_started_is_tried_again(scene: Scene) -> None:
+    """No process to be had just now: said, and tried again a little later; the others go on."""
+    scene.made[0].returncode, scene.exhausted = 1, True
+    scene.step()
+    scene.step(0.2)
+    assert scene.said("worker")[-1].items() >= {"outcome": "not started", "again_after": 0.2}.items()
+    scene.exhausted = False
+    scene.step(0.1)
+    assert scene.workers[0].process is None
+    scene.step(0.2)
+    assert [worker.pid for worker in scene.workers] == [102, 101]
 
 
 def test_who_says_nothing_is_stuck(scene: Scene) -> None:
