@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from webhook.room import Room
 
+CLOSE = (b"connection", b"close")
 LARGEST_HEAD = 64 * 1024  # bytes; the API server's have 500
 _LEAVING = 5.0  # seconds for a client to take the last bytes
 _WRITING = 30.0  # seconds for a client to take an answer: no API server waits longer for one
@@ -133,8 +134,9 @@ class Connection(OneWrite):
 
     def finish(self) -> None:
         """Let an answer that is being made be the last one; an idle connection stays as it is."""
-        if self.cycle is not None:
+        if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
+            self.cycle.default_headers = [*self.cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
 
     def look(self, now: float) -> None:
         """End it if its time is over."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from webhook.connection import Connection, Limits
+from webhook.connection import CLOSE, Connection, Limits
 from webhook.door import Door
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Server(uvicorn.Server):
         """Go on serving for a while, each answer with the wish to close: a client whose connection ends at its back,
         just as it sends, has lost a call. A second signal ends the wait.
         """
-        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        self.server_state.default_headers = [*self.server_state.default_headers, CLOSE]
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
                 connection.finish()
