@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from uvicorn import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
     from webhook.room import Room
@@ -134,9 +135,10 @@ class Connection(OneWrite):
 
     def finish(self) -> None:
         """Let an answer that is being made be the last one; an idle connection stays as it is."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.keep_alive = False
-            self.cycle.default_headers = [*self.cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's type doesn't say that there may be none yet
+        if cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False
+            cycle.default_headers = [*cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
 
     def look(self, now: float) -> None:
         """End it if its time is over."""
