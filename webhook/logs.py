@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
+_AT_ONCE = select.PIPE_BUF - 100  # bytes; with room to say how many lines were lost
 _NAMES = ("uvicorn.error", "asyncio")  # who else speaks in this process
 _LEVELS = logging.getLevelNamesMapping()
 
@@ -41,27 +42,39 @@ class _Lines:
             self._room.register(self._descriptor, select.POLLOUT)
         self.lost = 0
 
-    def msg(self, line: str) -> None:
-        """Write one line, whole."""
-        if self.lost:
-            line = f'{{"event": "lost", "level": "warning", "lines": {self.lost}}}\n{line}'
-        try:
-            written = self._write(line + "\n")
-        except (OSError, ValueError):
-            written = False
-        self.lost = 0 if written else self.lost + 1
+    def msg(self, text: str) -> None:
+        """Write a line, or several ones, each of them whole or not at all."""
+        for piece in _pieces(text.encode("utf-8", "backslashreplace") + b"\n"):
+            try:
+                written = self._write(piece)
+            except (OSError, ValueError):
+                written = False
+            self.lost = 0 if written else self.lost + piece.count(b"\n")
 
-    def _write(self, text: str) -> bool:
+    def _write(self, piece: bytes) -> bool:
+        if self.lost:
+            piece = b'{"event": "lost", "level": "warning", "lines": %d}\n%b' % (self.lost, piece)
         if self._descriptor is None:
-            self._stream.write(text)
+            self._stream.write(piece.decode())
             self._stream.flush()
             return True
         if not self._room.poll(0):
             return False
-        os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
+        os.write(self._descriptor, piece)
         return True
 
     debug = info = warning = error = critical = msg
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Lines, as many at once as a pipe that has room at all takes without waiting; a longer one by itself."""
+    piece = b""
+    for line in text.splitlines(keepends=True):
+        if piece and len(piece) + len(line) > _AT_ONCE:
+            yield piece
+            piece = b""
+        piece += line
+    yield piece
 
 
 def _descriptor(stream: TextIO) -> int | None:

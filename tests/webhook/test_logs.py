@@ -137,3 +137,19 @@ def test_a_pipe_that_nobody_empties() -> None:
     kept = said.count(b"\n")
     assert 0 < kept < 5000
     assert (last["event"], last["lines"], line["event"]) == ("lost", 5000 - kept, "after")
+
+
+def test_many_lines_at_once_into_a_pipe_that_is_almost_full() -> None:
+    """A text of many lines is written as far as there is room, line by line; what can't be is counted line by line."""
+    reads, writes = os.pipe()
+    with os.fdopen(reads, "rb", 0) as pipe, os.fdopen(writes, "w", encoding="utf-8") as stream:
+        lines_ = logs._Lines(stream)
+        text = "\n".join("x" * 400 for _ in range(500))
+        lines_.msg(text)
+        lost = lines_.lost
+        said = pipe.read(1 << 20).splitlines()
+        assert set(said) == {b"x" * 400}
+        assert len(said) + lost == 500
+        lines_.msg("y" * 5000)
+        assert pipe.read(1 << 20).splitlines()[-1] == b"y" * 5000
+        assert lines_.lost == 0
