@@ -26,7 +26,7 @@ from webhook import begin, logs, serve
 from webhook.settings import Settings, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 REPO = Path(__file__).parents[1]
@@ -223,6 +223,14 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
         finally:
             server.should_exit = True
             thread.join()
+
+
+def until(good: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until it's so."""
+    deadline = time.monotonic() + seconds
+    while not good():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def raw(running: Running, data: bytes, *, timeout: float = 5) -> bytes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support_edges import Running, body, certificate_folder, child, drain, pod, threaded, tls_socket
+from tests.support_edges import Running, body, child, drain, pod, threaded, tls_socket
 from tests.support_traffic import Load, load, told
 
 if TYPE_CHECKING:
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 HEAD = b"POST /mutate?timeout=3s HTTP/1.1\r\nHost: rankfix.ml.svc:443\r\nContent-Type: application/json\r\n"
 SMALL = body()
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module", name="running")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from demo.server import free_port
-from tests.support_edges import Running, body, certificate_folder, child, pod, serve_command
+from tests.support_edges import Running, body, child, pod, serve_command
 from tests.support_traffic import load, told
 
 if TYPE_CHECKING:
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
 SMALL = body()
 CPU = Path("/sys/fs/cgroup/cpu")
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 def test_stopped_for_three_seconds(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support_edges import Running, ask, body, certificate_folder, child, drain, serve_command, tls_socket
+from tests.support_edges import Running, ask, body, child, drain, serve_command, tls_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: rankfix.ml.svc:443\r\nContent-Type: application/json\r\n"
 SMALL = body()
 HALF = HEAD + b"Content-Length: %d\r\n\r\n" % len(SMALL) + SMALL[:20]
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @contextlib.contextmanager
@@ -46,8 +41,8 @@ def test_bug_41_silent_peers_do_not_hold_it(folder: Path) -> None:
     """Bug 41: with peers in each state in which they can be silent it ends within drain, grace and a moment."""
     with child(folder, "--drain", "0.5", "--grace", "1") as running, silent_peers(running):
         start = time.monotonic()
-        assert running.stop() == 0
-        assert time.monotonic() - start < 5
+        assert running.stop(timeout=30) == 0
+        assert time.monotonic() - start < 15  # 3 s on a machine that does nothing else; 60 s without a bound
 
 
 def test_a_second_signal_ends_it_now(folder: Path) -> None:
@@ -59,7 +54,7 @@ def test_a_second_signal_ends_it_now(folder: Path) -> None:
         assert running.process.poll() is None
         start = time.monotonic()
         assert running.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
 
 
 def test_bug_39_what_runs_is_finished(folder: Path) -> None:
@@ -76,7 +71,7 @@ def test_bug_39_what_runs_is_finished(folder: Path) -> None:
         got = drain(half)
         assert got.startswith(b"HTTP/1.1 200")
         assert b"connection: close" in got
-        assert running.process.wait(5) == 0
+        assert running.process.wait(20) == 0
 
 
 def test_not_ready_from_the_first_moment(folder: Path) -> None:
@@ -131,7 +126,7 @@ def test_as_process_1(folder: Path) -> None:
             time.sleep(0.1)
         assert running.ask("POST", "/mutate", SMALL).status == 200
         os.kill(server, signal.SIGTERM)
-        assert running.process.wait(10) == 0
+        assert running.process.wait(20) == 0
 
 
 @pytest.mark.skipif(not namespaces(), reason="needs unshare and nsenter, and the right to make a process namespace")
@@ -142,4 +137,4 @@ def test_as_process_1_before_it_serves(tmp_path: Path) -> None:
         assert process.stderr
         assert "waiting" in process.stderr.readline()
         os.kill(child_of(process.pid), signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(20) == 0

@@ -10,10 +10,8 @@ import ssl
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from demo.server import free_port
-from tests.support_edges import Running, ask, body, certificate_folder, drain, threaded, tls_socket
+from tests.support_edges import Running, ask, body, drain, threaded, tls_socket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
 HEAD = b"POST /mutate?timeout=3s HTTP/1.1\r\nHost: rankfix.ml.svc:443\r\nContent-Type: application/json\r\n"
 SMALL = body()
 WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(SMALL) + SMALL
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 def ended(running: Running, cause: str) -> float:

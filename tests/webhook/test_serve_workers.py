@@ -6,24 +6,18 @@ import contextlib
 import os
 import re
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from demo.server import free_port
-from tests.support_edges import Running, body, certificate_folder, child, tls_socket
+from tests.support_edges import Running, body, child, tls_socket, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 SMALL = body()
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module", name="running")
@@ -31,13 +25,6 @@ def _running(folder: Path) -> Iterator[Running]:
     with child(folder, "--workers", "2", "--metrics-port", str(free_port())) as made:
         until(lambda: sum('"listening"' in line for line in made.said) == 4)
         yield made
-
-
-def until(good: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not good():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def processes(running: Running) -> set[int]:
