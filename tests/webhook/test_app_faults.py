@@ -175,11 +175,13 @@ def post_all(made: Edge, numbers: range) -> None:
 def test_bug_48_ten_thousand_pods_make_no_more_series_than_a_few() -> None:
     """Bug 48: no label has a value that users make up."""
     made = edge(level="error")
+    changed = 'rankfix_requests_total{outcome="changed",reason="patched"}'
     post_all(made, range(20))
+    assert made.metric(changed) == 20
     few = len(made.metrics.render().splitlines())
     post_all(made, range(20, 10_000))
+    assert made.metric(changed) == 10_000
     assert len(made.metrics.render().splitlines()) == few
-    assert made.metric('rankfix_requests_total{outcome="changed",reason="patched"}') == 10_000
 
 
 OUTSIDE = {"import", "open", "os", "shutil", "socket", "subprocess", "urllib"}
