@@ -139,7 +139,7 @@ def test_a_log_that_nobody_reads(folder: Path) -> None:
             assert made.failed == {}
             os.set_blocking(reads, False)
             full = pipe.read()
-            assert len(full) > 60_000
+            assert len(full) > 30_000  # of the 64 KiB that a pipe holds in pages, which texts fill as they come
             assert running.ask("POST", "/mutate", SMALL).status == 200
             os.close(writes)
         told("a log that nobody reads", made)
