@@ -19,7 +19,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo demo-cluster picture test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
+.PHONY: help venv demo demo-cluster picture test test-fast test-cluster test-trainer test-lowest soak coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -47,7 +47,7 @@ test: $(READY) $(TORCH_READY) ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 test-fast: $(READY) ## the tests that take no more than a moment each, without torch
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not e2e and not image and not trainer" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not e2e and not image and not trainer and not soak" $(PYTEST_ARGS)
 
 test-trainer: $(READY) $(TORCH_READY) ## the trainer's tests
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/trainer
@@ -56,7 +56,7 @@ test-lowest: $(READY) ## the tests without torch, on the oldest versions that py
 	$(PYTHON) -m venv --clear build/lowest
 	$(BIN)/python -m tools.lowest > build/lowest/requirements.txt
 	build/lowest/bin/python -m pip install -qq --requirement build/lowest/requirements.txt --editable .
-	build/lowest/bin/python -m pytest -n $(JOBS) -m "not image and not trainer" $(PYTEST_ARGS)
+	build/lowest/bin/python -m pytest -n $(JOBS) -m "not image and not trainer and not soak" $(PYTEST_ARGS)
 
 coverage: ## all tests, then the coverage gate
 	$(MAKE) test PYTEST_ARGS="--cov --cov-report= $(PYTEST_ARGS)"
@@ -92,6 +92,9 @@ manifests: $(READY) ## write the generated files of deploy/
 
 test-cluster: $(READY) ## the tests against a real API server (KUBEBUILDER_ASSETS)
 	$(BIN)/python -m pytest -m e2e $(PYTEST_ARGS) tests/e2e
+
+soak: $(READY) ## the chaos tests that take minutes: their figures are in docs/reliability.md
+	$(BIN)/python -m pytest -m soak --log-cli-level=INFO $(PYTEST_ARGS) tests/webhook
 
 fmt: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .

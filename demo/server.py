@@ -98,6 +98,7 @@ def _child(folder: Path, port: int, log: int) -> Iterator[subprocess.Popen[bytes
         _HOST,
         "--port",
         str(port),
+        "--drain=0",
     ]
     # A demonstration shows the defaults, whatever this shell was set up for
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKFIX_")}

@@ -16,7 +16,7 @@ from webhook.metrics import Metrics
 from webhook.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.types import ASGIApp, Message
 
@@ -76,6 +76,8 @@ class Wire:
     headers: Sequence[tuple[str, str]] = (JSON,)
     leaves: bool = False
     stalls: bool = False
+    query: bytes = b"timeout=3s"
+    told: Mapping[str, Any] = field(default_factory=dict)
     sent: list[Message] = field(default_factory=list)
     taken: int = 0
 
@@ -91,9 +93,10 @@ class Wire:
     async def _run(self, asgi: ASGIApp) -> None:
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": self.method, "path": self.path,
-            "raw_path": self.path.encode(), "query_string": b"timeout=3s", "root_path": "", "scheme": "https",
+            "raw_path": self.path.encode(), "query_string": self.query, "root_path": "", "scheme": "https",
             "headers": [(name.encode(), value.encode()) for name, value in self.headers], "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 8443), "state": {},
+            "extensions": {"rankfix": self.told},
         }  # fmt: skip
         await asgi(scope, self._receive, self._send)
 

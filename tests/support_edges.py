@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certs.issue import make_ca, make_leaf
-from webhook import logs, serve
+from webhook import begin, logs, serve
 from webhook.settings import Settings, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 REPO = Path(__file__).parents[1]
@@ -169,25 +169,22 @@ def ask(
     return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
 
+def serve_command(folder: Path) -> list[str]:
+    """`rankfix serve` on a free port of loopback, without a drain."""
+    flags = ["--host", "127.0.0.1", "--port", "0", "--cert-dir", str(folder), "--drain", "0"]
+    return [sys.executable, "-m", "webhook", "serve", *flags]
+
+
 @contextlib.contextmanager
-def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """`rankfix serve` as a process of its own, on a free port."""
-    command = [
-        sys.executable,
-        "-m",
-        "webhook",
-        "serve",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--cert-dir",
-        str(folder),
-    ]
+def child(
+    folder: Path, *flags: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+) -> Iterator[Running]:
+    """`rankfix serve` as a process of its own, on a free port, begun by `prefix`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RANKFIX_")}
     environment = {**inherited, "PYTHONUNBUFFERED": "1", **(env or {})}
+    command = [*prefix, *serve_command(folder), *flags]
     with subprocess.Popen(
-        [*command, *flags], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPO, env=environment
     ) as process:
         assert process.stderr
         running = Running(0, folder, process=process)
@@ -211,12 +208,13 @@ def child(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> It
 def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.StringIO]]:
     """The same server in a thread of this process, and its log."""
     stream = io.StringIO()
-    loaded: Settings = load({"cert_dir": folder, "grace": 2, **settings}, environ={}).settings
+    loaded: Settings = load({"cert_dir": folder, "drain": 0, "grace": 2, **settings}, environ={}).settings
     log = logs.make(stream, "debug")
-    with serve.listen("127.0.0.1", 0) as sock, logs.forwarded(log):
-        port = sock.getsockname()[1]
-        server = serve.make(loaded, log=log, version="9.9.9")
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+    made: Settings = loaded.model_copy(update={"host": "127.0.0.1", "port": 0})
+    with begin.listening(made) as sockets, logs.forwarded(log):
+        port = sockets[0].getsockname()[1]
+        server = serve.make(made, log=log, version="9.9.9")
+        thread = threading.Thread(target=server.run, kwargs={"sockets": sockets})
         thread.start()
         try:
             while '"listening"' not in stream.getvalue() and thread.is_alive():
@@ -225,6 +223,14 @@ def threaded(folder: Path, **settings: object) -> Iterator[tuple[Running, io.Str
         finally:
             server.should_exit = True
             thread.join()
+
+
+def until(good: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until it's so."""
+    deadline = time.monotonic() + seconds
+    while not good():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def raw(running: Running, data: bytes, *, timeout: float = 5) -> bytes:

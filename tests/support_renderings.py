@@ -13,6 +13,7 @@ CASES: dict[str, dict[str, Any]] = {
     "image": {"image": {"repository": "r.example/rankfix", "tag": "1.10", "pullPolicy": "Always"}},
     "digest": {"image": {"digest": DIGEST, "pullSecrets": ["regcred", "other"]}},
     "private GKE": {"port": 10250},
+    "metrics": {"metricsPort": 9090, "settings": {"workers": 2, "max-connections": 500}},
     "EKS overlay": {"hostNetwork": True, "port": 10260, "replicas": 3},
     "AKS": {"webhookAnnotations": {"admissions.enforcer/disabled": "true"}},
     "AKS and cert-manager": {"webhookAnnotations": {"a/b": "c"}, "certs": {"mode": "cert-manager"}},

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.issue import BACKDATE, Identity, make_ca, make_leaf
 
@@ -78,3 +79,21 @@ def volume(path: Path, identity: Identity) -> Volume:
     made = Volume(path)
     made.bring(identity)
     return made
+
+
+def client(ca: Identity, name: str) -> Identity:
+    """What an API server shows of itself."""
+    authority_ = x509.load_pem_x509_certificate(ca.certificate)
+    signer = serialization.load_pem_private_key(ca.key, None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(authority_.subject, subject, key.public_key(), 9, now() - BACKDATE, now() + DAY)
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = builder.add_extension(usage, critical=False).add_extension(issuer, critical=False)
+    certificate = builder.sign(signer, hashes.SHA256())
+    return Identity(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
     from webhook.metrics import Metrics
@@ -110,7 +110,12 @@ class Admission:
             self._bug(answer.uid, answer.bug)
         outcome = "denied" if not answer.allowed else "changed" if answer.patch else "unchanged"
         self._metrics.answered(
-            outcome=outcome, reason=answer.reason, rules=answer.rules, classes=answer.classes, seconds=seconds
+            outcome=outcome,
+            reason=answer.reason,
+            rules=answer.rules,
+            classes=answer.classes,
+            seconds=seconds,
+            patch_bytes=len(answer.body) if answer.patch else 0,
         )
         notable = outcome != "unchanged" or answer.warnings or answer.bug
         (self._log.info if notable else self._log.debug)(
@@ -201,14 +206,14 @@ def _error(message: str) -> bytes:
 class App(FastAPI):
     """A FastAPI app whose admission path comes before its middleware."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: ASGIApp | None) -> None:
         super().__init__(title="rankfix", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
         self._admission = admission
         self.add_exception_handler(HTTPException, _http_error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI callable."""
-        if scope["type"] == "http" and scope["path"] == "/mutate":
+        if self._admission and scope["type"] == "http" and scope["path"] == "/mutate":
             await self._admission(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
@@ -220,14 +225,17 @@ async def _http_error(_request: Request, exc: Exception) -> Response:
 
 
 def build(
-    admission: Admission,
+    admission: ASGIApp | None,
     *,
     metrics: Metrics,
     version: str,
     not_ready: Callable[[], str | None],
     note: Callable[[], str | None] = lambda: None,
 ) -> App:
-    """The app. `not_ready` says why no request should come now, or None; `note` what a person should know anyway."""
+    """The app; without `admission` one for probes and metrics only.
+
+    `not_ready` says why no request should come now, or None; `note` what a person should know anyway.
+    """
     app = App(admission)
 
     @app.get("/healthz")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from webhook import documents, explaining, logs, mutate, operator_job, settings, show, show_job
+from webhook import documents, explaining, logs, mutate, operator_job, serving, settings, show, show_job
 from webhook.errors import BadReview, RankfixError
 from webhook.options import flag, with_settings
 
@@ -99,9 +99,30 @@ def serve_(
     if print_settings:
         _out(loaded.as_yaml())
         return
-    from webhook import serve  # noqa: PLC0415 - FastAPI takes longer to import than `mutate` to run
+    serving.run(loaded.settings, version=version(), stream=sys.stderr)
 
-    serve.run(loaded.settings, version=version(), stream=sys.stderr)
+
+@app.command(name="worker", hidden=True)
+def worker_(
+    *,
+    slot: Annotated[int, typer.Option()],
+    pulse: Annotated[int, typer.Option()],
+    shared: Annotated[Path, typer.Option()],
+    socket: Annotated[list[int], typer.Option()],
+    again: Annotated[bool, typer.Option("--again")] = False,
+) -> None:
+    """One of the processes of `serve --workers`, which starts it and gives its settings by stdin."""
+    loaded = settings.load({}, config=Path("/dev/stdin"), environ={})
+    serving.work(
+        loaded.settings,
+        slot=slot,
+        sockets=socket,
+        pulse=pulse,
+        shared=shared,
+        again=again,
+        version=version(),
+        stream=sys.stderr,
+    )
 
 
 @app.command(name="explain")

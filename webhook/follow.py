@@ -32,6 +32,7 @@ class Follower:
     metrics: Metrics
     log: FilteringBoundLogger
     clock: Callable[[], datetime]
+    callers: str = ""  # the file with the CA of the clients' certificates
     pair: tls.Pair = field(init=False)
     context: ssl.SSLContext = field(init=False)
     refused: str | None = None  # why the files aren't what is served
@@ -39,19 +40,19 @@ class Follower:
 
     def __post_init__(self) -> None:
         """Raises `BadCertificate` where there is no pair; an expired one will do, to wait for a good one."""
-        self.pair = tls.load(self.folder)
+        self.pair = tls.load(self.folder, self.callers)
         self.context = self.pair.context
         self.context.sni_callback = self._select
         self.metrics.follow_certificate(self._seconds_left)
 
     def look(self) -> bool:
         """Take what is new; True where it was taken."""
-        found = tls.digest(self.folder)
+        found = tls.digest(self.folder, self.callers)
         if found == self.pair.digest:
             self.refused, self._digest = None, b""
             return False
         try:
-            pair = tls.load(self.folder)
+            pair = tls.load(self.folder, self.callers)
             why = self._why_not(pair)
         except tls.BadCertificate as exc:
             why, pair = str(exc), self.pair

@@ -52,6 +52,10 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def processes(self) -> set[int]:
+        """The ids of what runs for it."""
+        return {self._child.pid} if self._child else set()
+
     def stop(self) -> None:
         """End the child, which gives its Lease back."""
         self._over.set()

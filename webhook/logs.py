@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import select
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -20,23 +22,67 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
+_AT_ONCE = select.PIPE_BUF - 100  # bytes; with room to say how many lines were lost
 _NAMES = ("uvicorn.error", "asyncio")  # who else speaks in this process
 _LEVELS = logging.getLevelNamesMapping()
 
 
 class _Lines:
-    """Writes lines to a stream, and lets none be heard to fail: a full disk or a closed pipe mustn't fail a pod."""
+    """Writes lines to a stream, and lets none be heard to fail: a full disk or a closed pipe mustn't fail a pod.
+
+    Nor may a pipe that nobody empties hold all pods up: a line for which there is no room is lost, and when there is
+    room again the number of those lines is said.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._descriptor = _descriptor(stream)
+        self._room = select.poll()
+        if self._descriptor is not None:
+            self._room.register(self._descriptor, select.POLLOUT)
+        self.lost = 0
 
-    def msg(self, line: str) -> None:
-        """Write one line, whole."""
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(line + "\n")
+    def msg(self, text: str) -> None:
+        """Write a line, or several ones, each of them whole or not at all."""
+        for piece in _pieces(text.encode("utf-8", "backslashreplace") + b"\n"):
+            try:
+                written = self._write(piece)
+            except (OSError, ValueError):
+                written = False
+            self.lost = 0 if written else self.lost + piece.count(b"\n")
+
+    def _write(self, piece: bytes) -> bool:
+        if self.lost:
+            piece = b'{"event": "lost", "level": "warning", "lines": %d}\n%b' % (self.lost, piece)
+        if self._descriptor is None:
+            self._stream.write(piece.decode())
             self._stream.flush()
+            return True
+        if not self._room.poll(0):
+            return False
+        os.write(self._descriptor, piece)
+        return True
 
     debug = info = warning = error = critical = msg
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Lines, as many at once as a pipe that has room at all takes without waiting; a longer one by itself."""
+    piece = b""
+    for line in text.splitlines(keepends=True):
+        if piece and len(piece) + len(line) > _AT_ONCE:
+            yield piece
+            piece = b""
+        piece += line
+    yield piece
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """The file behind a stream, None where there is none."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
 
 
 def make(stream: TextIO, level: str = "info") -> FilteringBoundLogger:

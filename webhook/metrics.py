@@ -1,61 +1,95 @@
-"""What can be counted from outside. No label has values that users make up: no namespace, job, pod or image."""
+"""What can be counted from outside. No label has values that users make up: no namespace, job, pod or image.
+
+Several processes of one server count in files that they share, each in its own, and each can show the sum.
+"""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
-BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SIZES = (256, 512, 1024, 2048, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # by which prometheus-client is told, before it's imported, where to count
+
+
+def share(slot: int) -> None:
+    """Let this process count in the files of `slot` in the folder that VARIABLE names, where the one before in it left
+    off. Called before there is any metric.
+    """
+    values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call] # as its documentation says
+
+
+def gone(slot: int, folder: Path) -> None:
+    """The process of `slot` has ended: what it had open is open no more."""
+    multiprocess.mark_process_dead(slot, str(folder))  # type: ignore[no-untyped-call] # a library without its types
 
 
 class Metrics:
-    """The counters, on the registry that is handed in."""
+    """The counters, on the registry that is handed in; in the files of `shared`, where that is a folder."""
 
-    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
+    def __init__(self, registry: CollectorRegistry, *, version: str, shared: Path | None = None) -> None:
         self._registry = registry
-        answers = Counter(
-            "rankfix_requests", "Reviews answered, by outcome and reason.", ["outcome", "reason"], registry=registry
-        )
-        rules = Counter("rankfix_rules", "Rules of the rank contract that fired.", ["rule"], registry=registry)
-        classes = Counter("rankfix_classes", "Managed containers, by how they start.", ["class"], registry=registry)
-        self._refused = Counter(
-            "rankfix_refused", "HTTP requests to /mutate that got no review, by cause.", ["cause"], registry=registry
-        )
-        self._bugs = Counter("rankfix_bugs", "Reviews on which rankfix itself failed.", registry=registry)
-        self._duration = Histogram(
-            "rankfix_duration_seconds", "From the whole body to the answer.", buckets=BUCKETS, registry=registry
-        )
+        self._shared = shared
+        self._watched: list[Callable[[], None]] = []
+        answers = self._counter("requests", "Reviews answered, by outcome and reason.", "outcome", "reason")
+        rules = self._counter("rules", "Rules of the rank contract that fired.", "rule")
+        classes = self._counter("classes", "Managed containers, by how they start.", "class")
         # The sets of values are closed and small, and `labels` costs more than `inc`
         self._answer, self._rule, self._class = (functools.cache(family.labels) for family in (answers, rules, classes))
-        self._reloads = Counter(
-            "rankfix_certificate_reloads",
-            "Changes of the certificate files, by outcome.",
-            ["outcome"],
-            registry=registry,
-        )
-        build = Gauge("rankfix_build_info", "Always 1; says which version runs.", ["version"], registry=registry)
-        build.labels(version).set(1)
+        self._refused = self._counter("refused", "HTTP requests to /mutate that got no review, by cause.", "cause")
+        self._ended = self._counter("connections_ended", "Connections that were ended early, by cause.", "cause")
+        self._bugs = self._counter("bugs", "Reviews on which rankfix itself failed.")
+        self._reloads = self._counter("certificate_reloads", "Changes of the certificate files, by outcome.", "outcome")
+        self._hits = self._counter("cache_hits", "What was known already, by cache.", "cache")
+        self._misses = self._counter("cache_misses", "What was worked out anew, by cache.", "cache")
+        self._duration = self._histogram("duration_seconds", "From the whole body to the answer.", BUCKETS)
+        self._patches = self._histogram("patch_bytes", "Size of answers that hold a patch.", SIZES)
+        self._gauge("build_info", "Always 1; says which version runs.", "livemax", "version").labels(version).set(1)
 
-    def answered(
-        self, *, outcome: str, reason: str, rules: Iterable[str], classes: Iterable[str], seconds: float
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"rankfix_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: Iterable[float]) -> Histogram:
+        return Histogram(f"rankfix_{name}", text, buckets=tuple(buckets), registry=self._registry)
+
+    def _gauge(self, name: str, text: str, over_all: str, *labels: str) -> Gauge:
+        return Gauge(f"rankfix_{name}", text, labels, registry=self._registry, multiprocess_mode=over_all)  # type: ignore[arg-type] # one of its words
+
+    def answered(  # noqa: PLR0913 - all that is counted of one review
+        self,
+        *,
+        outcome: str,
+        reason: str,
+        rules: Iterable[str],
+        classes: Iterable[str],
+        seconds: float,
+        patch_bytes: int = 0,
     ) -> None:
-        """Count one review: `outcome` is changed, unchanged or denied."""
+        """Count one review: `outcome` is changed, unchanged or denied; 0 bytes are no patch."""
         self._answer(outcome, reason).inc()
         self._duration.observe(seconds)
         for rule in rules:
             self._rule(rule).inc()
         for name in classes:
             self._class(name).inc()
+        if patch_bytes:
+            self._patches.observe(patch_bytes)
 
     def refused(self, cause: str) -> None:
         """Count a request that got no review."""
         self._refused.labels(cause).inc()
+
+    def ended(self, cause: str) -> None:
+        """Count a connection that was ended before its time."""
+        self._ended.labels(cause).inc()
 
     def bug(self) -> None:
         """Count a fault of our own."""
@@ -63,12 +97,12 @@ class Metrics:
 
     def follow_certificate(self, seconds_left: Callable[[], float]) -> None:
         """Show how long the certificate that is served is still valid, and which changes of it there were."""
-        left = Gauge(
-            "rankfix_certificate_seconds_left",
+        self._follow(
+            "certificate_seconds_left",
             "Until the certificate that is served expires; negative when it has.",
-            registry=self._registry,
+            "livemin",
+            seconds_left,
         )
-        left.set_function(seconds_left)
         for outcome in ("loaded", "refused"):
             self._reloads.labels(outcome)
 
@@ -76,6 +110,46 @@ class Metrics:
         """Count a change of the certificate files: `loaded` or `refused`."""
         self._reloads.labels(outcome).inc()
 
+    def follow_load(self, *, requests: Callable[[], float], connections: Callable[[], float]) -> None:
+        """Show how much there is at this moment."""
+        self._follow("in_flight", "Requests to /mutate without an answer yet.", "livesum", requests)
+        self._follow("connections", "Open connections, handshakes included.", "livesum", connections)
+
+    def follow_cache(self, cache: str, uses: Callable[[], tuple[int, int]]) -> None:
+        """Count how often something was known already (hits) and not (misses), as `uses` says it over all time."""
+        kinds = (self._hits.labels(cache), self._misses.labels(cache))
+        seen = [0, 0]
+
+        def refresh() -> None:
+            for index, (kind, count) in enumerate(zip(kinds, uses(), strict=True)):
+                kind.inc(count - seen[index])
+                seen[index] = count
+
+        self.watch(refresh)
+
+    def restarted(self, times: int) -> None:
+        """Count the processes that were started in place of one that had ended."""
+        self._counter("worker_restarts", "Worker processes started in place of one that had ended.").inc(times)
+
+    def _follow(self, name: str, text: str, over_all: str, read: Callable[[], float]) -> None:
+        gauge = self._gauge(name, text, over_all)
+        gauge.set(read())  # the others may show it from this moment
+        self.watch(lambda: gauge.set(read()))
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Have `look` called before the figures are shown, and now and then."""
+        self._watched.append(look)
+
+    def refresh(self) -> None:
+        """Look at all that is followed. Done when they are shown, and now and then for those who show them for us."""
+        for look in self._watched:
+            look()
+
     def render(self) -> bytes:
         """Everything on the registry, in the Prometheus text format."""
-        return generate_latest(self._registry)
+        self.refresh()
+        registry = self._registry
+        if self._shared:
+            registry = CollectorRegistry()
+            multiprocess.MultiProcessCollector(registry, str(self._shared))  # type: ignore[no-untyped-call] # see gone
+        return generate_latest(registry)

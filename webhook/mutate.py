@@ -80,9 +80,9 @@ def respond(body: bytes, policy: Policy, *, decide: Decide = deciding.decide) ->
         return _failed(request, policy, bug)
 
 
-def remembering() -> Callable[[bytes, Policy], Answer]:
+def remembering(classify: Classifier | None = None) -> Callable[[bytes, Policy], Answer]:
     """A `respond` that judges a command text once: what a server keeps, since the pods of a job share theirs."""
-    return partial(respond, decide=partial(deciding.decide, classify=Classifier()))
+    return partial(respond, decide=partial(deciding.decide, classify=classify or Classifier()))
 
 
 def _failed(request: Review, policy: Policy, bug: Exception) -> Answer:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from typer.models import OptionInfo
 
-REPEATED = {"dns_name"}  # may be given several times; the setting has commas between them
+REPEATED = {"client_name", "dns_name"}  # may be given several times; the setting has commas between them
 
 
 def flag(name: str, *words: str, metavar: str | None = "VALUE") -> OptionInfo:

@@ -1,30 +1,31 @@
-"""The running server: a socket, TLS, uvicorn on uvloop and httptools, and an end within a bound."""
+"""The running server, put together: sockets, TLS, what is watched, uvicorn on uvloop and httptools."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import functools
 import os
-import signal
 import socket
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 import uvicorn
 from prometheus_client import CollectorRegistry
 
-from webhook import app, keeper, kube, logs, mutate, probe, tls
-from webhook.errors import RankfixError
+from webhook import app, begin, kube, logs, metrics, mutate, probe
+from webhook.connection import Connection, Limits
 from webhook.follow import Follower
+from webhook.gate import Gate
+from webhook.launch import Classifier
 from webhook.metrics import Metrics
-from webhook.onewrite import OneWrite
+from webhook.room import Room
+from webhook.server import Readiness, Server, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-    from types import FrameType
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from structlog.typing import FilteringBoundLogger
 
@@ -32,182 +33,177 @@ if TYPE_CHECKING:
 
     Bundles = Callable[[], Iterable[tuple[str, bytes, str]]]
 
-EVERYWHERE = "*"
-_BACKLOG = 2048
 _FILES_EVERY, _LISTENER_EVERY, _TRUST_EVERY = 1.0, 5.0, 2.0  # seconds
 _TRUST_FRESH = 30.0  # the cluster isn't asked for what was good so lately
 _FILES_AGE, _LISTENER_AGE, _TRUST_AGE = 30.0, 30.0, 900.0  # for so long a verdict is believed
+_POLITE = 0.001  # seconds between two connections: less than a handshake takes
+_FRAMING = 4  # a body's largest share of what travels: chunks of one byte would be a sixth
 
 
-class CannotListen(RankfixError):
-    """The address or port can't be had."""
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of several processes that share their sockets: its slot, the folder of the counters that they share, the pipe
+    through which the supervisor hears that it lives, and whether it takes the place of one that died.
+    """
 
-
-@dataclass
-class Readiness:
-    """Why no request should come just now (None: they should), as /readyz says it."""
-
-    why: str | None = "starting"
-    more: list[Callable[[], str | None]] = field(default_factory=list)  # further reasons, the first one counts
-
-    def not_ready(self) -> str | None:
-        return self.why or next((why for why in (ask() for ask in self.more) if why), None)
-
-
-class Server(uvicorn.Server):
-    """uvicorn's server that keeps `Readiness` true and takes SIGTERM and SIGINT as a wish to end well, with code 0."""
-
-    def __init__(  # noqa: PLR0913 - all it depends on is handed in
-        self,
-        config: uvicorn.Config,
-        readiness: Readiness,
-        log: FilteringBoundLogger,
-        follower: Follower | None = None,
-        trust: Bundles | None = None,
-        *,
-        drain: float = 0,
-    ) -> None:
-        super().__init__(config)
-        self._readiness = readiness
-        self._log = log
-        self._follower = follower
-        self._trust = trust
-        self._seconds = drain
-        self._beats: list[probe.Beat] = []
-        self._impatient = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
-        self._loop = asyncio.get_running_loop()
-        await super().startup(sockets)
-        if self._follower and sockets:
-            await self._watch(self._follower, sockets[0])
-        self._readiness.why = None
-        for sock in sockets or []:
-            host, port = sock.getsockname()[:2]
-            self._log.info("listening", host=host, port=port, tls=self.config.is_ssl)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, finish what runs."""
-        self._readiness.why = "stopping"
-        self._log.info("stopping")
-        for beat in self._beats:
-            beat.stop()
-        await self._drain()
-        await super().shutdown(sockets)
-
-    async def _drain(self) -> None:
-        """Go on serving for a while, each answer with the wish to close: a client whose connection ends at its back,
-        just as it sends, has lost a call. A second signal ends the wait.
-        """
-        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
-                await self._impatient.wait()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The second signal is impatient."""
-        if self.should_exit:
-            self._loop.call_soon_threadsafe(self._impatient.set)
-        super().handle_exit(sig, frame)
-
-    async def _watch(self, follower: Follower, sock: socket.socket) -> None:
-        """Follow the files, and look now and then whether the API server can reach and trust us."""
-
-        def where() -> tuple[str, int]:
-            return probe.reachable(sock)
-
-        def followed() -> None:
-            follower.look()
-
-        files = probe.Probe("files", followed, _FILES_AGE, time.monotonic)
-        listener = probe.Probe(
-            "TLS", lambda: probe.own_listener(where, lambda: follower.pair.leaf), _LISTENER_AGE, time.monotonic
-        )
-        self._readiness.more += [follower.not_ready, files.not_ready, listener.not_ready]
-        self._beats = [probe.Beat(_FILES_EVERY, files.look), probe.Beat(_LISTENER_EVERY, listener.look)]
-        if bundles := self._trust:
-            trust = probe.Probe("trust", lambda: probe.trust(where, bundles), _TRUST_AGE, time.monotonic, _TRUST_FRESH)
-            self._readiness.more.append(trust.not_ready)
-            self._beats.append(probe.Beat(_TRUST_EVERY, trust.look))
-        files.look()
-        await asyncio.to_thread(listener.look)  # so that "listening" is true when it is said
-        for beat in self._beats:
-            beat.start()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Like uvicorn's, which raises the signal again at the end: then a pod that ended well would have failed."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    slot: int
+    sockets: Sequence[int]
+    pulse: int
+    shared: Path
+    again: bool
 
 
 def run(settings: Settings, *, version: str, stream: TextIO) -> None:
     """Serve until a signal says stop. Raises `RankfixError` if it can't begin."""
+    begin.check(settings)
     log = logs.make(stream, settings.log_level)
-    with _certificates_kept(settings, log):
+    with begin.beside(settings, log):
         server = make(settings, log=log, version=version)
-        with listen(settings.host, settings.port) as sock, logs.forwarded(log):
+        with begin.listening(settings) as sockets, logs.forwarded(log):
             log.info("starting", version=version, mode=settings.default_mode, tls=not settings.plain_http)
-            server.run(sockets=[sock])
+            server.run(sockets=sockets)
             log.info("stopped")
 
 
-def make(settings: Settings, *, log: FilteringBoundLogger, version: str) -> Server:
+def work(settings: Settings, member: Member, *, version: str, stream: TextIO) -> None:
+    """Serve as one of several, until a signal says stop or the supervisor has gone."""
+    metrics.share(member.slot)
+    log = logs.make(stream, settings.log_level).bind(worker=member.slot)
+    counters = Metrics(CollectorRegistry(), version=version, shared=member.shared)
+    counters.restarted(int(member.again))
+    os.set_blocking(member.pulse, False)
+    server = make(settings, log=log, version=version, counters=counters, second=lambda: _beat(member.pulse))
+    with contextlib.ExitStack() as stack, logs.forwarded(log):
+        server.run(sockets=[stack.enter_context(socket.socket(fileno=number)) for number in member.sockets])
+
+
+def _beat(pulse: int) -> bool:
+    """Tell the supervisor that this process lives; False where there is none."""
+    with contextlib.suppress(BlockingIOError):
+        try:
+            os.write(pulse, b".")
+        except BrokenPipeError:
+            return False
+    return True
+
+
+def make(
+    settings: Settings,
+    *,
+    log: FilteringBoundLogger,
+    version: str,
+    counters: Metrics | None = None,
+    second: Callable[[], bool] = lambda: True,
+) -> Server:
     """A server that has everything it needs but its sockets. Raises `BadCertificate` where that fails."""
-    metrics = Metrics(CollectorRegistry(), version=version)
-    follower = None if settings.plain_http else _follower(settings, metrics, log)
+    counters = counters or Metrics(CollectorRegistry(), version=version)
+    follower = None if settings.plain_http else _follower(settings, counters, log)
     readiness = Readiness()
+    room = Room(settings.max_connections, time.monotonic, counters.ended)
+    build = functools.partial(
+        app.build,
+        metrics=counters,
+        version=version,
+        not_ready=readiness.not_ready,
+        note=follower.note if follower else lambda: None,
+    )
+    gate = _gate(settings, counters, log)
+    counters.follow_load(requests=lambda: gate.in_flight, connections=lambda: len(room.guests))
+    watch = _watch(settings, follower, readiness)
+
+    def each_second() -> bool:
+        counters.refresh()
+        return second()
+
+    watch.second = each_second
+    return Server(
+        _config(build(gate), settings),
+        readiness=readiness,
+        log=log,
+        room=room,
+        limits=_limits(settings),
+        watch=watch,
+        context=follower.context if follower else None,
+        handshake=settings.handshake_timeout,
+        drain=settings.drain,
+        pause=_POLITE if settings.workers > 1 else 0,
+        aside=_config(build(None), settings),
+    )
+
+
+def _follower(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> Follower:
+    def make_one() -> Follower:
+        return Follower(settings.cert_dir, counters, log, lambda: datetime.now(UTC), settings.client_ca)
+
+    return begin.patiently(make_one, settings.cert_wait, log)
+
+
+def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> Gate:
+    classify = Classifier()
+    counters.follow_cache("text", lambda: (classify.hits, classify.misses))
     admission = app.Admission(
-        respond=mutate.remembering(),
+        respond=mutate.remembering(classify),
         policy=settings.policy,
         max_body=settings.max_body,
         body_timeout=settings.body_timeout,
-        metrics=metrics,
+        metrics=counters,
         log=log,
         clock=time.perf_counter,
     )
-    note = follower.note if follower else lambda: None
-    application = app.build(admission, metrics=metrics, version=version, not_ready=readiness.not_ready, note=note)
-    trust = _trust(settings) if settings.webhook_config else None
-    return Server(_config(application, settings, follower), readiness, log, follower, trust, drain=settings.drain)
+    names = [name for name in settings.client_name.split(",") if name]
+    return Gate(
+        admission,
+        most=settings.max_requests,
+        most_bytes=settings.max_bodies,
+        callers=names if settings.client_ca else None,
+        metrics=counters,
+        log=log,
+        clock=time.monotonic,
+    )
 
 
-def _follower(settings: Settings, metrics: Metrics, log: FilteringBoundLogger) -> Follower:
-    """The pair to begin with, for which `cert_wait` says how long to wait."""
-    deadline = time.monotonic() + settings.cert_wait
-    said = ""
-    while True:
-        try:
-            return Follower(settings.cert_dir, metrics, log, clock=lambda: datetime.now(UTC))
-        except tls.BadCertificate as exc:
-            if time.monotonic() >= deadline:
-                raise
-            if str(exc) != said:
-                said = str(exc)
-                log.info("waiting", why=said)
-        time.sleep(_FILES_EVERY / 4)
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        idle=settings.keep_alive,
+        head=settings.header_timeout,
+        body=settings.body_timeout,
+        request_bytes=_FRAMING * settings.max_body,
+    )
 
 
-@contextlib.contextmanager
-def _certificates_kept(settings: Settings, log: FilteringBoundLogger) -> Iterator[None]:
-    """With `--manage-certs`, from before the first certificate is needed until after the last."""
-    if not settings.manage_certs:
-        yield
-        return
-    kept = keeper.Keeper(keeper.command(settings), log)
-    kept.start()
-    try:
-        yield
-    finally:
-        kept.stop()
+def _watch(settings: Settings, follower: Follower | None, readiness: Readiness) -> Watch:
+    """Follow the files, and look now and then whether the API server can reach and trust us."""
+    if follower is None:
+        return Watch()
+    where: list[socket.socket] = []
+
+    def dialled() -> tuple[str, int]:
+        return probe.reachable(where[0])
+
+    def leaf() -> bytes:
+        return follower.pair.leaf
+
+    def followed() -> None:
+        follower.look()
+
+    def shown() -> str | None:
+        return probe.own_listener(dialled, leaf, again_after=2 * _FILES_EVERY if settings.workers > 1 else None)
+
+    files = probe.Probe("files", followed, _FILES_AGE, time.monotonic)
+    listener = probe.Probe("TLS", shown, _LISTENER_AGE, time.monotonic)
+    looks = [(files, _FILES_EVERY), (listener, _LISTENER_EVERY)]
+    if settings.webhook_config:
+        bundles = _trust(settings)
+        trust = probe.Probe("trust", lambda: probe.trust(dialled, bundles), _TRUST_AGE, time.monotonic, _TRUST_FRESH)
+        looks.append((trust, _TRUST_EVERY))
+    readiness.more += [follower.not_ready, *(look.not_ready for look, _ in looks)]
+
+    def first(sock: socket.socket) -> None:
+        where.append(sock)
+        files.look()
+        listener.look()
+
+    return Watch(first, [probe.Beat(seconds, look.look) for look, seconds in looks])
 
 
 def _trust(settings: Settings) -> Bundles:
@@ -226,11 +222,11 @@ def _trust(settings: Settings) -> Bundles:
     return bundles
 
 
-def _config(application: app.App, settings: Settings, follower: Follower | None) -> uvicorn.Config:
+def _config(application: app.App, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         loop="uvloop",
-        http=OneWrite,
+        http=Connection,
         ws="none",
         interface="asgi3",
         lifespan="off",
@@ -238,28 +234,6 @@ def _config(application: app.App, settings: Settings, follower: Follower | None)
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
         timeout_keep_alive=settings.keep_alive,
         timeout_graceful_shutdown=settings.grace,
-        ssl_context_factory=None if follower is None else lambda _config, _default: follower.context,
     )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; `*` takes IPv6 and IPv4 where the machine has both. Raises `CannotListen`."""
-    try:
-        if host == EVERYWHERE:
-            return _everywhere(port)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as exc:
-        why = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else "no such host"  # Python's own text repeats us
-        raise CannotListen(f"{host} port {port}: {why}: choose another --host or --port") from None
-
-
-def _everywhere(port: int) -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        # The kernel may know IPv6 and still have it switched off
-        with contextlib.suppress(OSError):
-            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
-    return socket.create_server(("0.0.0.0", port), backlog=_BACKLOG)  # noqa: S104 - a webhook is there to be called

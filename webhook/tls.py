@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -14,7 +15,6 @@ from webhook.errors import RankfixError
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
 CERTIFICATE = "tls.crt"
 KEY = "tls.key"
@@ -44,24 +44,29 @@ class Pair:
         return None
 
 
-def load(folder: Path) -> Pair:
-    """The pair in `folder`; raises `BadCertificate` with the file and the remedy, also where it changes meanwhile."""
+def load(folder: Path, callers: str = "") -> Pair:
+    """The pair in `folder`; raises `BadCertificate` with the file and the remedy, also where it changes meanwhile.
+
+    `callers` is the file with the CA of the clients' certificates, empty where they need none.
+    """
     for name in (CERTIFICATE, KEY):
         _must_be_readable(folder / name)
-    before = digest(folder)
+    before = digest(folder, callers)
     made = context(folder)
+    if callers:
+        _ask_for_certificate(made, callers)
     leaf = _leaf(folder)
-    if digest(folder) != before:
+    if digest(folder, callers) != before:
         raise BadCertificate(f"{folder}: changed while it was read: looked at again")
     return Pair(made, before, leaf.public_bytes(Encoding.DER), leaf.not_valid_before_utc, leaf.not_valid_after_utc)
 
 
-def digest(folder: Path) -> bytes:
-    """Of the content of both files: a changed link, time or inode alone is no change. Empty if one can't be read."""
+def digest(folder: Path, callers: str = "") -> bytes:
+    """Of the content of the files: a changed link, time or inode alone is no change. Empty if one can't be read."""
     found = hashlib.sha256()
-    for name in (CERTIFICATE, KEY):
+    for path in (folder / CERTIFICATE, folder / KEY, *([Path(callers)] if callers else [])):
         try:
-            data = (folder / name).read_bytes()
+            data = path.read_bytes()
         except OSError:
             return b""
         found.update(b"%d:%b" % (len(data), data))
@@ -86,6 +91,18 @@ def context(folder: Path) -> ssl.SSLContext:
     except OSError as exc:  # it was there a moment ago
         raise BadCertificate(f"{folder}: {exc.strerror}: changed while it was read: looked at again") from None
     return made
+
+
+def _ask_for_certificate(made: ssl.SSLContext, callers: str) -> None:
+    """Of each client, and verify what it shows; to show none is no fault yet, since probes have none."""
+    try:
+        made.load_verify_locations(callers)
+    except ssl.SSLError:
+        raise BadCertificate(f"{callers}: holds no certificate of a CA in PEM: correct --client-ca") from None
+    except OSError as exc:
+        raise BadCertificate(f"{callers}: {exc.strerror}: correct --client-ca") from None
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate of the file is trusted, as in Go
+    made.verify_mode = ssl.CERT_OPTIONAL
 
 
 def _must_be_readable(path: Path) -> None:

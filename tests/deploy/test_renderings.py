@@ -86,7 +86,7 @@ def test_the_chart_has_this_version() -> None:
 
 def test_the_settings_that_may_be_given_are_settings() -> None:
     """All of the server's but those that the manifests decide themselves."""
-    decided = {"host", "port", "cert-dir", "plain-http", "drain", "grace"}
+    decided = {"host", "port", "metrics-port", "cert-dir", "plain-http", "drain", "grace"}
     assert set(SETTINGS) <= {dashed(name) for name in Settings.model_fields} - decided
 
 

@@ -25,11 +25,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.issue import make_ca, make_leaf
+from tests.support_tls import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ADMIN = "admin-token"
+CALLER = "kube-apiserver"  # the name in the certificate that it shows to webhooks
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 SKIP = (
     "no control plane: set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl, as "
@@ -159,6 +161,7 @@ def start(folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> It
     etcd, peer, port = _free_ports(3)
     plane = ControlPlane(folder, Path(ASSETS), port)
     _keys(folder)
+    _webhooks(folder)
     plane.kubeconfig_for(ADMIN, "admin")
     try:
         _spawn(plane, "etcd", _etcd_flags(folder, etcd, peer), env)
@@ -188,12 +191,26 @@ def _keys(folder: Path) -> None:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    caller = client(ca, CALLER)
     files = {
+        "caller.crt": caller.certificate, "caller.key": caller.key,
         "api-ca.crt": ca.certificate, "api.crt": leaf.certificate, "api.key": leaf.key, "sa.key": private,
         "sa.pub": public, "tokens.csv": f'{ADMIN},admin,admin,"system:masters"\n'.encode(),
     }  # fmt: skip
     for name, data in files.items():
         (folder / name).write_bytes(data)
+
+
+def _webhooks(folder: Path) -> None:
+    """Who the API server says that it is when it calls a webhook: a client certificate, for whoever asks for one."""
+    user = {"client-certificate": f"{folder}/caller.crt", "client-key": f"{folder}/caller.key"}
+    kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}
+    (folder / "webhooks").write_text(json.dumps(kubeconfig))
+    version = "apiserver.config.k8s.io/v1"
+    told = {"apiVersion": version, "kind": "WebhookAdmissionConfiguration", "kubeConfigFile": f"{folder}/webhooks"}
+    plugins = [{"name": "MutatingAdmissionWebhook", "configuration": told}]
+    configuration = {"apiVersion": version, "kind": "AdmissionConfiguration", "plugins": plugins}
+    (folder / "admission").write_text(json.dumps(configuration))
 
 
 def _etcd_flags(folder: Path, port: int, peer: int) -> list[str]:
@@ -212,6 +229,7 @@ def _apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         "--service-cluster-ip-range=10.96.0.0/16", "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={folder}/sa.pub", f"--service-account-signing-key-file={folder}/sa.key",
         f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC", "--allow-privileged=true",
+        f"--admission-control-config-file={folder}/admission",
         "--disable-admission-plugins=ServiceAccount",  # nobody makes the default accounts that it would ask for
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: `rankfix` run in this process, and files to give it."""
+"""What these tests share: `rankfix` run in this process, files to give it, and a certificate for its server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support_edges import certificate_folder
 from webhook import cli
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module", name="folder")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a pair to serve, and the authority to trust."""
+    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(name="run")

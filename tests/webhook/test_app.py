@@ -144,7 +144,7 @@ def test_the_body_is_taken_in_any_pieces() -> None:
     ],
 )
 @pytest.mark.parametrize("piece", [100, 100_000])
-def test_the_cap(size: int, declared: str | None, status: int, piece: int) -> None:
+def test_bug_37_the_cap(size: int, declared: str | None, status: int, piece: int) -> None:
     """Bug 37: just under, just over, no Content-Length, and lying ones."""
     data = b"x" * size
     headers = [JSON, *([("content-length", declared)] if declared else [])]
@@ -165,7 +165,7 @@ def test_too_much_is_not_read_for_ever() -> None:
     assert wire.taken == 21
 
 
-def test_a_body_that_never_ends() -> None:
+def test_bug_37_a_body_that_never_ends() -> None:
     """Bug 37: a client that stalls gets 408 in bounded time."""
     made = edge(body_timeout=0.05)
     reply = Wire([SMALL[:10]], stalls=True).send_to(made.app)

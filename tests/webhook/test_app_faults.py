@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support_asgi import Edge, edge, get, post
-from tests.support_edges import CANARY, UID, body, patch_of, pod, review
+from tests.support_asgi import Edge, Wire, edge, get, post
+from tests.support_edges import CANARY, RECORDED, UID, body, patch_of, pod, review, typo
 from webhook import mutate
 from webhook.errors import BadReview
 from webhook.policy import Policy
@@ -149,7 +151,7 @@ def secretive(made: Edge) -> list[bytes]:
 
 
 @pytest.mark.parametrize("respond", [mutate.respond, fails, failed_in_decide])
-def test_no_secret_gets_out(respond: Any) -> None:
+def test_bug_47_no_secret_gets_out(respond: Any) -> None:
     """Bug 47: a value of the pod's env is in no answer, no error, no log line and no metric."""
     made = edge(respond=respond)
     said = b"".join(secretive(made)) + made.log.getvalue().encode() + get(made, "/metrics").body
@@ -157,15 +159,70 @@ def test_no_secret_gets_out(respond: Any) -> None:
     assert b"hunter2" not in said
 
 
-def test_no_label_that_users_make_up() -> None:
-    """Bug 48: different pods, namespaces and jobs make no more series than a few."""
+def post_all(made: Edge, numbers: range) -> None:
+    """A pod for each number, with a job, a namespace, an image and an env of its own."""
+
+    async def all_of_them() -> None:
+        for number in numbers:
+            raw = pod((f"E{number}", f"{number}"), name=f"p{number}")
+            raw["metadata"]["labels"]["training.kubeflow.org/job-name"] = f"job{number}"
+            raw["spec"]["containers"][0]["image"] = f"image{number}"
+            await Wire([body(raw, namespace=f"n{number}", uid=f"u{number}")])._run(made.app)
+
+    asyncio.run(all_of_them())
+
+
+def test_bug_48_ten_thousand_pods_make_no_more_series_than_a_few() -> None:
+    """Bug 48: no label has a value that users make up."""
     made = edge(level="error")
-    for number in range(100):
-        post(made, body(pod(name=f"p{number}"), namespace=f"n{number}", uid=f"u{number}"))
+    changed = 'rankfix_requests_total{outcome="changed",reason="patched"}'
+    post_all(made, range(20))
+    assert made.metric(changed) == 20
     few = len(made.metrics.render().splitlines())
-    for number in range(500):
-        post(made, body(pod(name=f"q{number}"), namespace=f"m{number}", uid=f"v{number}"))
+    post_all(made, range(20, 10_000))
+    assert made.metric(changed) == 10_000
     assert len(made.metrics.render().splitlines()) == few
+
+
+OUTSIDE = {"import", "open", "os", "shutil", "socket", "subprocess", "urllib"}
+
+
+@dataclass
+class Deeds:
+    """What this process does with the world outside, as Python's audit events tell it, while it's `watching`."""
+
+    watching: bool = False
+    seen: list[str] = field(default_factory=list)
+
+    def __call__(self, event: str, _args: object) -> None:
+        if self.watching and event.split(".", maxsplit=1)[0] in {
+            "open",
+            "os",
+            "socket",
+            "subprocess",
+            "urllib",
+            "shutil",
+            "import",
+        }:
+            self.seen.append(event)
+
+
+def test_bug_38_nothing_slow_is_done_for_an_admission() -> None:
+    """Bug 38: no name is looked up, nobody is dialled, no file is read, no process and no key is made, for any pod."""
+    made, deeds = edge(level="error"), Deeds()
+    sys.addaudithook(deeds)
+    data = [body(), body(typo()), body(pod(), version="v1beta1"), *(path.read_bytes() for path in RECORDED[:300])]
+
+    async def all_of_them() -> None:
+        for one in data[:3]:
+            await Wire([one])._run(made.app)
+        deeds.watching = True
+        for one in data:
+            await Wire([one])._run(made.app)
+        deeds.watching = False
+
+    asyncio.run(all_of_them())
+    assert deeds.seen == []
 
 
 def test_a_bad_review_is_told_in_the_core_s_words() -> None:

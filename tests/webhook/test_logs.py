@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 from typing import Any
 
 import pytest
@@ -121,3 +122,34 @@ def test_uvicorn_speaks_json_too() -> None:
     assert (second["level"], second["exception"]) == ("error", "ValueError")
     assert CANARY not in stream.getvalue()
     assert (uvicorn.handlers, uvicorn.propagate, uvicorn.level) == before
+
+
+def test_a_pipe_that_nobody_empties() -> None:
+    """Lines for which there is no room are lost, nobody waits; when there is room again their number is said."""
+    reads, writes = os.pipe()
+    with os.fdopen(reads, "rb", 0) as pipe, os.fdopen(writes, "w", encoding="utf-8") as stream:
+        log = logs.make(stream)
+        for number in range(5000):
+            log.info("pod", number=number, filler="x" * 100)
+        said = pipe.read(1 << 20)
+        log.info("after")
+        last, line = (json.loads(line) for line in pipe.read(1 << 20).splitlines()[-2:])
+    kept = said.count(b"\n")
+    assert 0 < kept < 5000
+    assert (last["event"], last["lines"], line["event"]) == ("lost", 5000 - kept, "after")
+
+
+def test_many_lines_at_once_into_a_pipe_that_is_almost_full() -> None:
+    """A text of many lines is written as far as there is room, line by line; what can't be is counted line by line."""
+    reads, writes = os.pipe()
+    with os.fdopen(reads, "rb", 0) as pipe, os.fdopen(writes, "w", encoding="utf-8") as stream:
+        lines_ = logs._Lines(stream)
+        text = "\n".join("x" * 400 for _ in range(500))
+        lines_.msg(text)
+        lost = lines_.lost
+        said = pipe.read(1 << 20).splitlines()
+        assert set(said) == {b"x" * 400}
+        assert len(said) + lost == 500
+        lines_.msg("y" * 5000)
+        assert pipe.read(1 << 20).splitlines()[-1] == b"y" * 5000
+        assert lines_.lost == 0

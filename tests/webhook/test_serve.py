@@ -21,7 +21,6 @@ from tests.support_edges import (
     Running,
     ask,
     body,
-    certificate_folder,
     child,
     pod,
     raw,
@@ -29,7 +28,8 @@ from tests.support_edges import (
     tls_socket,
     typo,
 )
-from webhook import mutate, serve
+from webhook import mutate
+from webhook.listen import CannotListen, listen
 from webhook.policy import Policy
 
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 
 HEAD = b"POST /mutate?timeout=3s HTTP/1.1\r\nHost: rankfix.ml.svc:443\r\nContent-Type: application/json\r\n"
 SMALL = body()
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module", name="process")
@@ -124,7 +119,7 @@ def test_old_tls_is_refused(running: Running, version: ssl.TLSVersion) -> None:
         context.wrap_socket(plain, server_hostname="localhost")
 
 
-def test_connections_are_kept(running: Running) -> None:
+def test_bug_40_connections_are_kept(running: Running) -> None:
     """Bug 40: many calls on one connection, and the keep-alive is beyond the API server's 90 s."""
     with contextlib.closing(running.connect()) as connection:
         for _ in range(20):
@@ -160,7 +155,7 @@ def test_many_at_once(process: Running) -> None:
         assert set().union(*pool.map(client, range(16))) == {True}
 
 
-def test_drains_before_it_ends(folder: Path) -> None:
+def test_bug_39_drains_before_it_ends(folder: Path) -> None:
     """Bug 39: after SIGTERM all goes on for a while, and each answer ends its connection, an old one or a new one."""
     with child(folder, "--drain", "1.5") as running, contextlib.closing(running.connect()) as connection:
         assert "connection" not in ask(connection, "POST", "/mutate", SMALL).headers
@@ -194,7 +189,7 @@ def test_a_signal_ends_it_well(folder: Path, number: int) -> None:
     assert "listening" in events
 
 
-def test_a_silent_peer_does_not_hold_it(folder: Path) -> None:
+def test_bug_41_a_silent_peer_does_not_hold_it(folder: Path) -> None:
     """Bug 41: open connections that say nothing, before and after the handshake, and a half-sent body."""
     with child(folder, "--grace", "1") as running, contextlib.ExitStack() as open_:
         open_.enter_context(socket.create_connection(("127.0.0.1", running.port)))
@@ -214,7 +209,7 @@ def test_settings_from_variables_reach_the_server(folder: Path) -> None:
     assert "patch" not in reply.json["response"]
 
 
-def test_no_secret_gets_out(folder: Path) -> None:
+def test_bug_47_no_secret_gets_out(folder: Path) -> None:
     """Bug 47: nothing that the process writes or answers holds a value of a pod's env, at the most talkative level."""
     secret = pod(("AWS_SECRET_ACCESS_KEY", CANARY))
     denied = typo()
@@ -242,8 +237,8 @@ def test_no_secret_gets_out(folder: Path) -> None:
 def test_listen(host: str) -> None:
     """Each way to say where, and * is reached over IPv4 always (bug 45: and over IPv6 where there is one)."""
     try:
-        sock = serve.listen(host, 0)
-    except serve.CannotListen:
+        sock = listen(host, 0)
+    except CannotListen:
         assert host == "::1"
         pytest.skip("this machine has no IPv6")
     with sock:
@@ -264,7 +259,7 @@ def test_listen_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_server", no_ipv6)
     for dual in (True, False):
         monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda dual=dual: dual)
-        with serve.listen("*", 0) as sock:
+        with listen("*", 0) as sock:
             assert sock.family is socket.AF_INET
 
 
@@ -272,10 +267,8 @@ def test_a_port_that_is_taken() -> None:
     """One line that names the address and the way out."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            serve.CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"
-        ):
-            serve.listen("127.0.0.1", port)
+        with pytest.raises(CannotListen, match=rf"127\.0\.0\.1 port {port}: Address already in use: choose another"):
+            listen("127.0.0.1", port)
 
 
 def test_plain_http_only_if_asked_for(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support_certs import CONFIGURATION, Kubelet, World, configuration, over_http
-from tests.support_edges import Running, ask, body, child, threaded
+from tests.support_edges import Running, ask, body, child, threaded, until
 from tests.support_tls import DAY, Volume, authority, leaf, pair, rsa_pair, volume
 from webhook import tls
 
@@ -36,13 +36,6 @@ def shown(port: int, name: str | None) -> bytes:
         found = secure.getpeercert(binary_form=True)
     assert found
     return found
-
-
-def until(good: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not good():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def shows(running: Running, name: str | None, identity: Identity) -> Callable[[], bool]:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.support_edges import (
     Running,
     body,
-    certificate_folder,
     drain,
     pod,
     raw,
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
 HEAD = b"POST /mutate?timeout=3s HTTP/1.1\r\nHost: rankfix.ml.svc:443\r\nContent-Type: application/json\r\n"
 SMALL = body()
-
-
-@pytest.fixture(scope="module", name="folder")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certificate_folder(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module", name="both")

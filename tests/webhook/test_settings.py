@@ -219,5 +219,5 @@ def test_the_page_is_true(name: str) -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
     default = yaml.safe_load(load({}, environ={}).as_yaml())[dashed(name)]
     text = f"{default:g}" if isinstance(default, float) else str(default)
-    shown = {str(20 * 2**20): "20MiB", "False": "false", "": '""'}.get(text, text)
+    shown = {str(20 * 2**20): "20MiB", str(48 * 2**20): "48MiB", "False": "false", "": '""'}.get(text, text)
     assert f"\n| `{dashed(name)}` | `{shown}` |" in page

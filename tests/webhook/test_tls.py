@@ -87,3 +87,13 @@ def test_bug_6_files_that_vanish_between_two_looks(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(tls, "_must_be_readable", then_gone)
     with pytest.raises(tls.BadCertificate, match="changed while it was read"):
         tls.context(folder)
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "No such file"), (b"x", "holds no certificate of a CA")])
+def test_bad_authority_of_callers(tmp_path: Path, content: bytes | None, said: str) -> None:
+    """The file and the setting are named: nobody could call otherwise, or everybody."""
+    callers = tmp_path / "callers.pem"
+    if content is not None:
+        callers.write_bytes(content)
+    with pytest.raises(tls.BadCertificate, match=f"callers.pem: {said}.*: correct --client-ca"):
+        tls.load(certificate_folder(tmp_path), str(callers))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 COMPONENT = "webhook"
 # Seconds at the end: out of the Service; hand open connections over; finish what runs; and some to spare
-PRE_STOP, DRAIN, GRACE, MARGIN = 5, 5, 20, 10
+PRE_STOP, DRAIN, GRACE, MARGIN = 5, 5, 15, 10
 _DNS: Object = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
 FIRST_CERTIFICATE = 300  # seconds: kubelet brings a Secret that came late within two minutes
 _APART = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
@@ -63,16 +63,22 @@ def disruption_budget(place: Place) -> Object:
 
 
 def network_policy(place: Place) -> Object:
-    """In: anybody, to the one port. Out: to the API server, which no selector can name: an address of no pod."""
+    """In: anybody, to our ports. Out: to the API server, which no selector can name: an address of no pod."""
     return place.make(
         "networking.k8s.io/v1", "NetworkPolicy", COMPONENT,
         spec={
             "podSelector": {"matchLabels": place.selector(COMPONENT)},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"ports": [{"port": place.values.port, "protocol": "TCP"}]}],
+            "ingress": [{"ports": [{"port": port, "protocol": "TCP"} for port in _ports(place).values()]}],
             "egress": [{"ports": [{"port": port, "protocol": "TCP"} for port in _dialled(place)]}, _DNS],
         },
     )  # fmt: skip
+
+
+def _ports(place: Place) -> dict[str, int]:
+    """The container's ports by name."""
+    values = place.values
+    return {"https": values.port} | ({"metrics": values.metrics_port} if values.metrics_port else {})
 
 
 def _dialled(place: Place) -> list[int]:
@@ -166,7 +172,7 @@ def _container(place: Place) -> Object:
     container = {
         **container_base(place),
         "args": _args(place),
-        "ports": [{"name": "https", "containerPort": values.port, "protocol": "TCP"}],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(place).items()],
         "startupProbe": {
             **_probe("/healthz"),
             "failureThreshold": FIRST_CERTIFICATE,
@@ -189,6 +195,8 @@ def _args(place: Place) -> list[str]:
     args = ["serve", f"--port={place.values.port}", f"--cert-dir={_TLS}", f"--drain={DRAIN}", f"--grace={GRACE}"]
     # Whoever makes certificates may write the authority first: the Secret is there, and its certificate isn't yet.
     args += [f"--cert-wait={FIRST_CERTIFICATE}", *where(place)]
+    if place.values.metrics_port:
+        args.append(f"--metrics-port={place.values.metrics_port}")
     if place.values.certs.mode == "serve":
         args += ["--manage-certs", *cert_flags(place)]
     return args

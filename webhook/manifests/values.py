@@ -15,8 +15,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 Words = dict[str, str]
 DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-SETTINGS = ("body-timeout", "default-mode", "entrypoint", "hidden", "keep-alive", "log-level", "max-body",
-            "on-bug")  # fmt: skip
+SETTINGS = ("body-timeout", "default-mode", "entrypoint", "handshake-timeout", "header-timeout", "hidden", "keep-alive",
+            "log-level", "max-bodies", "max-body", "max-connections", "max-requests", "on-bug", "workers")  # fmt: skip
 
 
 class Part(BaseModel):
@@ -94,6 +94,9 @@ class Values(Part):
                                                    json_schema_extra={"propertyNames": {"enum": list(SETTINGS)}})
     ] = {}  # fmt: skip
     port: Annotated[Port, Field(description="Of the pods: 10250 for private GKE clusters.")] = 8443
+    metrics_port: Annotated[
+        int, Field(ge=0, le=65535, description="Of metrics without TLS; 0: with TLS on the port of the pods only.")
+    ] = 0
     host_network: Annotated[bool, Field(description="For control planes that can't reach pod addresses.")] = False
     service: Service = Service()
     resources: Resources = Resources()

@@ -1,0 +1,194 @@
+"""`webhook.connection`: each state that a client can leave a connection in has its time, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from webhook.connection import Connection, Limits, Phase
+from webhook.room import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
+
+HEAD = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n"
+LIMITS = Limits(idle=5, head=2, body=3, request_bytes=10_000)
+
+
+class Wire(asyncio.Transport):
+    """A transport that notes what happens to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self.ends = b"", list[str]()
+
+    def write(self, data: Any) -> None:
+        self.sent += bytes(data)
+
+    def close(self) -> None:
+        self.ends.append("close")
+
+    def abort(self) -> None:
+        self.ends.append("abort")
+
+    def is_closing(self) -> bool:
+        return bool(self.ends)
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+@dataclass
+class Scene:
+    """A connection that was just made, its wire, and a clock that a test moves on."""
+
+    now: float = 100.0
+    wire: Wire = field(default_factory=Wire)
+    ended: list[str] = field(default_factory=list)
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+            await self.answers.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+
+        config = uvicorn.Config(app, lifespan="off", log_config=None, interface="asgi3")
+        room = Room(8, lambda: self.now, self.ended.append)
+        self.connection = Connection(config, ServerState(), {}, asyncio.get_running_loop(), room=room, limits=LIMITS)
+        self.connection.connection_made(self.wire)
+
+    def after(self, seconds: float) -> list[str]:
+        """Look at it so much later; how the wire was ended."""
+        self.now += seconds
+        self.connection.look(self.now)
+        return self.wire.ends
+
+    def gets(self, data: bytes) -> None:
+        self.connection.data_received(data)
+
+    async def answered(self) -> None:
+        self.answers.set()
+        async with asyncio.timeout(5):
+            while not self.connection.cycle.response_complete:  # noqa: ASYNC110 - uvicorn's state has no event
+                await asyncio.sleep(0)
+
+
+def scene(test: Callable[[Scene], Any]) -> Callable[[], None]:
+    """A test that runs in an event loop, with a scene of its own."""
+
+    def run() -> None:
+        async def inside() -> None:
+            await test(Scene())
+
+        asyncio.run(inside())
+
+    run.__doc__ = test.__doc__
+    return run
+
+
+@scene
+async def test_nothing_is_asked(it: Scene) -> None:
+    """A connection without a request stays as long as an idle one."""
+    assert it.connection.waits
+    assert it.after(4.9) == []
+    assert it.after(0.2) == ["close"]
+
+
+@scene
+async def test_half_a_head(it: Scene) -> None:
+    """The client hears why."""
+    it.gets(b"POST /mut")
+    assert it.connection.waits
+    assert it.after(1.9) == []
+    assert it.after(0.2) == ["close"]
+    assert it.wire.sent.startswith(b"HTTP/1.1 408 ")
+    assert it.ended == ["header-timeout"]
+
+
+@scene
+async def test_a_request_that_is_never_over(it: Scene) -> None:
+    """Head, body and half a minute to take the answer: whoever needs longer is cut off."""
+    it.gets(HEAD + b"{}")
+    assert it.connection.waits
+    it.gets(b"{}")
+    assert not it.connection.waits
+    assert it.after(34) == []
+    assert it.after(2) == ["abort"]
+    assert it.ended == ["stuck"]
+
+
+@scene
+async def test_the_time_begins_anew_with_each_state(it: Scene) -> None:
+    """Idle after an answer, whatever went before."""
+    it.gets(HEAD + b"{}{}")
+    it.now += 30
+    await it.answered()
+    assert it.connection.phase is Phase.IDLE
+    assert it.connection.served == 1
+    assert it.after(4.9) == []
+    assert it.after(0.2) == ["close"]
+
+
+@scene
+async def test_who_never_takes_the_end(it: Scene) -> None:
+    """A connection that is being closed is gone soon, whether its client reads the rest or not."""
+    it.wire.close()
+    assert it.after(1) == ["close"]
+    assert it.after(4) == ["close"]
+    assert it.after(2) == ["close", "abort"]
+
+
+@scene
+async def test_a_request_without_end(it: Scene) -> None:
+    """More bytes than any request has are no request."""
+    it.gets(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(12):
+        it.gets(b"1;" + b"x" * 900 + b"\r\n{\r\n")
+    assert it.wire.ends[0] == "abort"
+    assert it.ended[0] == "request-too-large"
+
+
+@scene
+async def test_the_last_answer(it: Scene) -> None:
+    """One that is being made says that it's the last; a connection without a request, or an idle one, is left alone."""
+    it.connection.finish()
+    it.gets(HEAD + b"{}{}")
+    it.connection.finish()
+    await it.answered()
+    await asyncio.sleep(0)
+    assert b"connection: close" in it.wire.sent
+    it.connection.finish()
+    assert it.wire.ends == ["close"]
+
+
+@scene
+async def test_it_leaves_the_room(it: Scene) -> None:
+    """When the client has gone, and at once when it's sent away."""
+    room = it.connection.room
+    assert room.guests == {it.connection}
+    it.connection.leave()
+    assert it.wire.ends == ["abort"]
+    it.connection.connection_lost(None)
+    assert room.guests == set()
+
+
+@pytest.mark.parametrize("data", [b"\x00\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"])
+def test_what_is_no_http(data: bytes) -> None:
+    """It's counted, and the connection is over."""
+
+    async def run() -> None:
+        it = Scene()
+        it.gets(data)
+        assert it.ended == ["not-http"]
+        assert it.wire.ends == ["close"]
+
+    asyncio.run(run())

@@ -1,0 +1,158 @@
+"""Before an admission: may this caller call, is there room for one more, can an answer still be in time?
+
+The API server says with `?timeout=` how long it will wait. An answer that comes later is a failed call for it and work
+for nothing for us, and all who wait behind would be late too: it isn't made.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from webhook import caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from structlog.typing import FilteringBoundLogger
+
+    from webhook.metrics import Metrics
+
+EXTENSION = "rankfix"  # of the ASGI scope: `arrived`, of the request's first byte, and `names`, of its client
+MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
+_COUNTED_FROM = 256 * 1024  # bytes of a body, before which there can't be too many
+_FORBIDDEN, _TOO_LARGE, _UNAVAILABLE = 403, 413, 503
+_TIMEOUT = re.compile(rb"(?:^|&)timeout=((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|m|s))+)(?:&|$)")
+_PART = re.compile(rb"([0-9.]+)(h|ms|m|s)")
+_SECONDS = {b"h": 3600.0, b"m": 60.0, b"s": 1.0, b"ms": 0.001}
+
+
+class Refused(Exception):
+    """A request that is turned away; `cause` is its name in the metrics."""
+
+    def __init__(self, status: int, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.cause, self.message = status, cause, message
+
+
+class Gate:
+    """An ASGI callable around the one that answers admissions.
+
+    `most` requests at once, and `most_bytes` of all their bodies; `callers` are the names of which a client's
+    certificate must have one, empty where any certificate will do, None where none is asked for.
+    """
+
+    def __init__(  # noqa: PLR0913 - all it depends on is handed in
+        self,
+        app: ASGIApp,
+        *,
+        most: int,
+        most_bytes: int,
+        callers: Collection[str] | None,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        clock: Callable[[], float],
+    ) -> None:
+        self._app = app
+        self._most = most
+        self.most_bytes = most_bytes
+        self._callers = callers
+        self._metrics = metrics
+        self._log = log
+        self.clock = clock
+        self.held = 0
+        self.in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI callable."""
+        body = _Body(self, scope, receive)
+        self.in_flight += 1
+        try:
+            if self._callers is not None or self.in_flight > self._most:
+                self._check(scope)
+            await self._app(scope, body.receive, send)
+        except Refused as refused:
+            self._metrics.refused(refused.cause)
+            self._log.debug("refused", cause=refused.cause, status=refused.status)
+            await _send(send, refused)
+        finally:
+            self.in_flight -= 1
+            self.held -= body.size
+
+    def _check(self, scope: Scope) -> None:
+        if self._callers is not None:
+            why = caller.why_not(_told(scope).get("names"), self._callers)
+            if why:
+                raise Refused(_FORBIDDEN, "caller", why)
+        if self.in_flight > self._most:
+            raise Refused(_UNAVAILABLE, "overload", f"more than {self._most} requests at once (setting max-requests)")
+
+
+class _Body:
+    """The body of one request as it comes, which is counted. When all is there, the answer must still be in time.
+
+    This is on the way of each pod: it's written so as to cost next to nothing where all is well.
+    """
+
+    __slots__ = ("_gate", "_receive", "_scope", "_values", "size")
+
+    def __init__(self, gate: Gate, scope: Scope, receive: Receive) -> None:
+        self._gate, self._scope, self._receive = gate, scope, receive
+        self.size = self._values = 0
+
+    async def receive(self) -> Message:
+        """The ASGI callable."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            gate, size = self._gate, len(message["body"])
+            self.size += size
+            gate.held += size
+            if gate.held > gate.most_bytes or self.size > _COUNTED_FROM:
+                self._bound(message["body"])
+            if not message["more_body"]:
+                self._be_in_time()
+        return message
+
+    def _bound(self, body: bytes) -> None:
+        gate = self._gate
+        if gate.held > gate.most_bytes and gate.in_flight > 1:  # one alone is bounded elsewhere
+            raise Refused(
+                _UNAVAILABLE, "memory", f"more than {gate.most_bytes} bytes of bodies at once (setting max-bodies)"
+            )
+        if self.size > _COUNTED_FROM:
+            # Each value but the last one of a list or an object has a comma behind it; those in a text count too
+            self._values += sum(map(body.count, (b",", b"[", b"{")))
+        if self._values > MOST_VALUES:
+            raise Refused(_TOO_LARGE, "too-many-values", f"the body holds more than {MOST_VALUES} values")
+
+    def _be_in_time(self) -> None:
+        wait = seconds(self._scope["query_string"])
+        if wait is not None:
+            arrived = _told(self._scope).get("arrived")
+            if arrived is not None and self._gate.clock() >= arrived + wait:
+                raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over")
+
+
+def _told(scope: Scope) -> dict[str, Any]:
+    told: dict[str, Any] = scope.get("extensions", {}).get(EXTENSION, {})
+    return told
+
+
+@functools.lru_cache(64)
+def seconds(query: bytes) -> float | None:
+    """What `timeout=` in a query says, a duration as Go writes it (`3s`, `1m0.5s`); None if it says nothing."""
+    found = _TIMEOUT.search(query)
+    if not found:
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(found[1]))
+
+
+async def _send(send: Send, refused: Refused) -> None:
+    body = json.dumps({"error": refused.message}).encode() + b"\n"
+    more = [(b"retry-after", b"1")] if refused.status == _UNAVAILABLE else [(b"connection", b"close")]
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
