@@ -66,6 +66,7 @@ class Server(uvicorn.Server):
         trust: Bundles | None = None,
         *,
         drain: float = 0,
+        last: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self._readiness = readiness
@@ -73,6 +74,7 @@ class Server(uvicorn.Server):
         self._follower = follower
         self._trust = trust
         self._seconds = drain
+        self._last = last
         self._beats: list[probe.Beat] = []
         self._impatient = asyncio.Event()
 
@@ -95,6 +97,7 @@ class Server(uvicorn.Server):
             beat.stop()
         await self._drain()
         await super().shutdown(sockets)
+        self._last()
 
     async def _drain(self) -> None:
         """Go on serving for a while, each answer with the wish to close: a client whose connection ends at its back,
@@ -177,7 +180,15 @@ def make(settings: Settings, *, log: FilteringBoundLogger, version: str) -> Serv
     note = follower.note if follower else lambda: None
     application = app.build(admission, metrics=metrics, version=version, not_ready=readiness.not_ready, note=note)
     trust = _trust(settings) if settings.webhook_config else None
-    return Server(_config(application, settings, follower), readiness, log, follower, trust, drain=settings.drain)
+    return Server(
+        _config(application, settings, follower),
+        readiness,
+        log,
+        follower,
+        trust,
+        drain=settings.drain,
+        last=admission.write_down,
+    )
 
 
 def _follower(settings: Settings, metrics: Metrics, log: FilteringBoundLogger) -> Follower:
