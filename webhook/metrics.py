@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,15 +43,17 @@ class Metrics:
         build.labels(version).set(1)
 
     def answered(
-        self, *, outcome: str, reason: str, rules: Iterable[str], classes: Iterable[str], seconds: float
+        self, *, outcome: str, reason: str, rules: Iterable[str], classes: Iterable[str], seconds: Sequence[float]
     ) -> None:
-        """Count one review: `outcome` is changed, unchanged or denied."""
-        self._answer(outcome, reason).inc()
-        self._duration.observe(seconds)
+        """Count reviews that were alike, one for each of `seconds`: `outcome` is changed, unchanged or denied."""
+        times = len(seconds)
+        self._answer(outcome, reason).inc(times)
         for rule in rules:
-            self._rule(rule).inc()
+            self._rule(rule).inc(times)
         for name in classes:
-            self._class(name).inc()
+            self._class(name).inc(times)
+        for each in seconds:
+            self._duration.observe(each)
 
     def refused(self, cause: str) -> None:
         """Count a request that got no review."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import Struct
 
 from webhook import decide as deciding
 from webhook import envelope, jsonpatch, pod, review
@@ -35,8 +37,7 @@ class Decide(Protocol):
         """The decision on a pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What becomes of a pod, whoever asks: `told` is the response's JSON without a uid, the rest is as in `Answer`."""
 
     told: bytes
@@ -48,12 +49,11 @@ class Verdict:
     classes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    patch: Patch = field(default_factory=list)
+    patch: Patch = msgspec.field(default_factory=list)
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer's bytes, and what logs, metrics and the command line tell about it.
 
     `job` is the PyTorchJob's name or "", `classes` has one class for each managed container, `env` the names of the
@@ -74,7 +74,7 @@ class Answer:
     classes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    patch: Patch = field(default_factory=list)
+    patch: Patch = msgspec.field(default_factory=list)
     message: str | None = None
     bug: Exception | None = None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support_asgi import Wire, edge, get, post
 from tests.support_edges import JSON, RECORDED, UID, body, patch_of, pod, typo

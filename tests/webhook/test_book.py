@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from tests.support_edges import body

@@ -23,7 +23,7 @@ LABELS = {
 def used() -> Metrics:
     metrics = Metrics(CollectorRegistry(), version="1.2.3")
     metrics.answered(
-        outcome="changed", reason="patched", rules=("A1", "C1"), classes=("python", "python"), seconds=0.0003
+        outcome="changed", reason="patched", rules=("A1", "C1"), classes=("python", "python"), seconds=[0.0003]
     )
     metrics.refused("too-large")
     metrics.bug()

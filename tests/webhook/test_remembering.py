@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.support_core import MODERN, OLD, Job
 from tests.support_edges import RECORDED, body, pod
