@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from webhook import decide as deciding
-from webhook import envelope, jsonpatch, pod, review
+from webhook import envelope, jsonpatch, kin, pod, review
 from webhook.decide import Decision, Policy, Reason
 from webhook.edits import to_patch
 from webhook.errors import BadReview
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "BadReview", "Decide", "Remembering", "patched", "remembering", "respond", "review_of"]
 
 _SILENT = (Reason.NOT_OURS, Reason.NOT_CREATE)
-_MOST, _MOST_BYTES = 4096, 16 * 2**20  # pods remembered, and the JSON they are known by
+_MOST, _MOST_BYTES = 1024, 8 * 2**20  # pods remembered, and the JSON they are known by
 
 
 class Decide(Protocol):
@@ -111,25 +111,45 @@ class Remembering:
         self._decide = decide or partial(deciding.decide, classify=self.classifier)
         self._policy: Policy | None = None
         self.verdicts: Recent[Essence, Verdict] = Recent(most, most_bytes)
+        self.kin: Recent[kin.Family, kin.Kin] = Recent(most // 4, most_bytes // 4)
 
     def __call__(self, body: bytes, policy: Policy) -> Answer:
         """The same answer as `respond`'s."""
         seen = envelope.opened(body)
         if seen is None:
             return respond(body, policy, decide=self._decide)
-        if policy is not self._policy:
+        if policy is not self._policy and policy != self._policy:
             self.verdicts.forget()
+            self.kin.forget()
             self._policy = policy
         essence = envelope.essence(seen)
-        verdict = self.verdicts.get(essence)
-        if verdict is None:
-            try:
-                verdict = _judged(envelope.pod_of(essence), policy, self._decide)
-            except Exception:  # noqa: BLE001 - as in `respond`, which meets it again and says what it is
-                return respond(body, policy, decide=self._decide)
-            if verdict.reason not in _SILENT:
-                self.verdicts.keep(essence, verdict, sum(map(len, essence)))
+        try:
+            verdict = self.verdicts.get(essence) or self._by_kin(essence) or self._by_itself(essence, policy)
+        except Exception:  # noqa: BLE001 - as in `respond`, which meets it again and says what it is
+            return respond(body, policy, decide=self._decide)
         return _opened_answer(seen, verdict)
+
+    def _by_kin(self, essence: Essence) -> Verdict | None:
+        """The verdict on a pod whose job is known; there may be thousands of those, so it isn't remembered."""
+        family, rank = kin.cut(essence)
+        known = self.kin.get(family) if family is not None else None
+        decision = kin.decided(known, rank) if known is not None else None
+        if known is None or decision is None:
+            return None
+        return _verdict(decision, known.pod.job, to_patch(known.pod, decision.edits))
+
+    def _by_itself(self, essence: Essence, policy: Policy) -> Verdict:
+        view = pod.read(envelope.pod_of(essence))
+        decision = self._decide(view, policy)
+        verdict = _verdict(decision, view.job, to_patch(view, decision.edits))
+        if verdict.reason not in _SILENT:
+            size = sum(map(len, essence))
+            self.verdicts.keep(essence, verdict, size)
+            family, rank = kin.cut(essence)
+            known = kin.of(view, decision, rank) if family is not None else None
+            if known is not None and family is not None:
+                self.kin.keep(family, known, size)
+        return verdict
 
 
 def remembering() -> Remembering:
