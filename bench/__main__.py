@@ -44,7 +44,9 @@ class Plan:
     """What is measured, how often and how long."""
 
     commands: dict[str, str]
+    sample: bytes
     loads: dict[str, load.Load]
+    kinds: tuple[str, ...]
     connections: tuple[int, ...]
     seconds: int
     rounds: int
@@ -61,9 +63,10 @@ def loaded(plan: Plan, folder: Path, console: Console) -> Figures:
     ready: dict[str, list[float]] = {}
     for _ in range(plan.rounds):
         for name, command in plan.commands.items():
-            with servers.running(name, command, folder, plan.loads["same"].sample) as server:
+            with servers.running(name, command, folder, plan.sample) as server:
                 ready.setdefault(name, []).append(server.ready)
-                for kind, one in plan.loads.items():
+                for kind in plan.kinds:
+                    one = plan.loads[kind]
                     driver.run(server, one, 4, 1)
                     for connections in plan.connections:
                         run = {**driver.run(server, one, connections, plan.seconds), "rss_mib": server.rss()}
@@ -83,7 +86,7 @@ def connecting(plan: Plan, folder: Path, console: Console) -> Figures:
     found: dict[str, list[Figures]] = {}
     for _ in range(plan.rounds):
         for name, command in plan.commands.items():
-            with servers.running(name, command, folder, plan.loads["same"].sample) as server:
+            with servers.running(name, command, folder, plan.sample) as server:
                 found.setdefault(name, []).append(driver.run(server, plan.loads["same"], 4, plan.seconds, close=True))
     figures = {"4": {name: spread(runs) for name, runs in found.items()}}
     console.print(load_table("a new connection for each pod", figures))
@@ -93,7 +96,7 @@ def connecting(plan: Plan, folder: Path, console: Console) -> Figures:
 def soaked(plan: Plan, folder: Path, console: Console) -> Figures:
     """Memory before, under load, and while it lasts: each pod new, by 16 connections."""
     driver, samples = load.Driver(folder), []
-    with servers.running("rankfix", plan.commands["rankfix"], folder, plan.loads["same"].sample) as server:
+    with servers.running("rankfix", plan.commands["rankfix"], folder, plan.sample) as server:
         idle, start = server.rss(), time.monotonic()
         failed = requests = 0.0
         while time.monotonic() - start < plan.soak:
@@ -202,7 +205,10 @@ def main(arguments: list[str]) -> int:
         plan = _plan(options)
         for part, measure in PARTS.items():
             if part in parts:
-                results[part] = {"machine": machine(), "seconds": plan.seconds, **measure(plan, folder, console)}
+                figures = {"machine": machine(), "seconds": plan.seconds, **measure(plan, folder, console)}
+                if part == "load":  # loads that weren't asked for keep their figures
+                    figures["loads"] = {**results.get(part, {}).get("loads", {}), **figures["loads"]}
+                results[part] = figures
     options.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if "load" in results:
         options.chart.write_text(chart.svg(results["load"]["loads"], TITLES), encoding="utf-8")
@@ -219,7 +225,9 @@ def _plan(options: argparse.Namespace) -> Plan:
     commands = servers.commands(options.peer)
     return Plan(
         {name: command for name, command in commands.items() if not options.only or name in options.only},
-        {kind: one for kind, one in loads.items() if kind == "same" or not options.load or kind in options.load},
+        body,
+        loads,
+        tuple(options.load or loads),
         tuple(options.connections or CONNECTIONS),
         options.seconds,
         options.rounds,

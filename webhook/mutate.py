@@ -179,9 +179,9 @@ def _verdict(decision: Decision, job: str = "", patch: Patch | None = None) -> V
         allowed=decision.denial is None,
         job=job,
         reason=decision.reason,
-        status=decision.status.value if decision.status is not None else None,
+        status=str(decision.status) if decision.status is not None else None,
         rules=decision.rules,
-        classes=tuple(cls.value for cls in decision.classes),
+        classes=tuple(map(str, decision.classes)),
         env=decision.env,
         warnings=decision.warnings,
         patch=patch,
@@ -235,11 +235,11 @@ def _audit(decision: Decision) -> dict[str, str]:
     """Audit annotations: names and rules, never a value; nothing on the pods of others."""
     if decision.reason in _SILENT:
         return {}
-    status = decision.status.value if decision.status is not None else ""
+    status = str(decision.status) if decision.status is not None else ""
     told = {
         "status": status,
         "rules": ",".join(decision.rules),
-        "reason": decision.reason.value,
+        "reason": str(decision.reason),
         "env": ",".join(decision.env),
     }
     return {key: value for key, value in told.items() if value}
