@@ -18,7 +18,7 @@ from tests.webhook.test_commands import rows
 from tests.webhook.test_mutate import broken
 from tests.webhook.test_properties import JSON, POLICIES, jobs, pods, quick
 from webhook.errors import BadReview
-from webhook.mutate import Answer, Remembering, respond
+from webhook.mutate import Answer, Remembering, remembering, respond
 from webhook.policy import Mode, Policy, Reason
 from webhook.review import review_of
 
@@ -42,18 +42,18 @@ def said(answer: Any, data: bytes, policy: Policy) -> Answer | str:
     return replace(given_, bug=None)
 
 
-def same(remembering: Remembering, bodies: Iterable[bytes], policy: Policy = POLICY) -> None:
+def same(memory: Remembering, bodies: Iterable[bytes], policy: Policy = POLICY) -> None:
     """Whether it answers each of these as `respond` does, and does so again once it has seen all of them."""
     wanted = [(data, said(respond, data, policy)) for data in bodies]
     for data, expected in [*wanted, *reversed(wanted)]:
-        assert said(remembering, data, policy) == expected
+        assert said(memory, data, policy) == expected
 
 
 def test_every_recorded_review() -> None:
     """The same bytes for the pods that real operators made, and for a second look at each."""
-    remembering = Remembering()
-    same(remembering, [path.read_bytes() for path in RECORDED])
-    assert remembering.verdicts.hits >= len(RECORDED)
+    memory = Remembering()
+    same(memory, [path.read_bytes() for path in RECORDED])
+    assert memory.verdicts.hits >= len(RECORDED)
 
 
 def test_every_row_of_the_command_tables() -> None:
@@ -147,29 +147,29 @@ def test_odd_bytes(old: bytes, new: bytes) -> None:
 
 def test_policies_have_verdicts_of_their_own() -> None:
     """What was remembered under one policy is no answer under another."""
-    remembering, data = Remembering(), body()
+    memory, data = Remembering(), body()
     off = Policy(default_mode=Mode.OFF)
     for policy in (POLICY, off, POLICY, Policy(), off):
-        assert remembering(data, policy) == respond(data, policy)
+        assert memory(data, policy) == respond(data, policy)
 
 
 def test_only_what_matters_is_looked_at() -> None:
     """Another name, uid, time or volume isn't another pod; another rank, command, label or annotation is."""
-    remembering = Remembering()
-    same(remembering, [body(pod(name=f"p-{n}"), uid=f"u-{n}", namespace=f"n-{n}") for n in range(5)])
-    assert (len(remembering.verdicts), remembering.verdicts.misses) == (1, 1)
+    memory = Remembering()
+    same(memory, [body(pod(name=f"p-{n}"), uid=f"u-{n}", namespace=f"n-{n}") for n in range(5)])
+    assert (len(memory.verdicts), memory.verdicts.misses) == (1, 1)
     raw = pod()
-    same(remembering, [body({**raw, "spec": {**raw["spec"], "volumes": [n]}}) for n in range(5)])
-    assert len(remembering.verdicts) == 1
-    same(remembering, [body(pod(annotations={"note": str(n)})) for n in range(5)])
-    assert len(remembering.verdicts) == 6
+    same(memory, [body({**raw, "spec": {**raw["spec"], "volumes": [n]}}) for n in range(5)])
+    assert len(memory.verdicts) == 1
+    same(memory, [body(pod(annotations={"note": str(n)})) for n in range(5)])
+    assert len(memory.verdicts) == 6
 
 
 def test_pods_of_others_take_no_room() -> None:
     """A cluster's other pods would push out those that come in numbers."""
-    remembering = Remembering()
-    same(remembering, [body({"kind": "Pod", "metadata": {}, "spec": {"containers": [n]}}) for n in range(5)])
-    assert (len(remembering.verdicts), remembering.verdicts.size) == (0, 0)
+    memory = Remembering()
+    same(memory, [body({"kind": "Pod", "metadata": {}, "spec": {"containers": [n]}}) for n in range(5)])
+    assert (len(memory.verdicts), memory.verdicts.size) == (0, 0)
 
 
 def test_memory_has_its_bounds() -> None:
@@ -189,12 +189,19 @@ def test_memory_has_its_bounds() -> None:
 
 def test_a_fault_of_ours_is_not_remembered() -> None:
     """A pod on which `decide` failed is judged anew each time, and reported each time."""
-    remembering = Remembering(broken)
+    failing = Remembering(broken)
     for _ in range(2):
-        given_ = remembering(body(), POLICY)
+        given_ = failing(body(), POLICY)
         assert isinstance(given_.bug, LookupError)
         assert given_.reason is Reason.BAD_REQUEST
-    assert len(remembering.verdicts) == 0
+    assert len(failing.verdicts) == 0
+
+
+def test_servers_share_nothing() -> None:
+    """Each call makes a memory of its own, and nothing is kept beside it."""
+    one, other = remembering(), remembering()
+    one(body(), POLICY)
+    assert (len(one.verdicts), len(other.verdicts)) == (1, 0)
 
 
 @pytest.mark.parametrize("job", [MODERN, OLD, Job(master=False), MODERN.but(ask={"mode": "typo"})])
