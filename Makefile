@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.13     the interpreter that .venv is made with (3.11 to 3.13); without it, .venv's own, else python3
 #   TORCH=auto|yes|no     whether `make test` adds torch for the trainer's tests; auto takes it where a CPU build is offered
-#   PYTEST_ARGS=...       handed to pytest
+#   PYTEST_ARGS=...       handed to pytest; BENCH_ARGS=... to the benchmarks
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -80,8 +80,8 @@ types: $(READY) ## types (mypy, strict, tests too)
 imports: $(READY) ## the layers of the architecture (import-linter)
 	$(BIN)/lint-imports --no-logo
 
-bench: $(READY) ## handler time by pod size, beside a no-op in the same run
-	$(BIN)/python -m bench
+bench: $(READY) ## how fast the server is, beside no-ops and PEER='COMMAND {port} {certdir}' (SOAK=600: ten minutes; ROUNDS=3)
+	$(BIN)/python -m bench $(if $(PEER),--peer '$(PEER)') $(if $(SOAK),--soak $(SOAK)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(BENCH_ARGS)
 
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page

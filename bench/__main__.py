@@ -1,139 +1,238 @@
-"""Handler time, from the body's bytes to the answer's, in this process on one core: `make bench`.
+"""How fast is it, beside what it could be: `make bench`. docs/performance.md says what is measured, and how.
 
-Each row is measured beside a no-op (decode the JSON, answer with its uid) on the same bodies in the same run, taking
-turns, so that the ratio means something on a machine that is slow. The clock is the CPU time of this thread: the
-handler waits for nothing, so on an idle core that is the time on the wall, and on a busy one other programs' turns
-don't count. The collector runs as it does in the server.
+Everything that is compared is measured in one run, taking turns. Figures go to bench/results.json, a chart of them to
+docs/performance.svg; a part that isn't measured this time keeps those that it had.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
+import json
 import os
 import platform
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import orjson
 from rich.console import Console
 from rich.table import Table
 
-from bench.cases import Case, all_cases
-from webhook.mutate import Answer, remembering, respond
-from webhook.policy import Policy
+from bench import cases, chart, core, load, servers
+from certs.issue import make_ca, make_leaf
 
-Handler = Callable[[bytes], object]
-MOST_TIMES = 12
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Microseconds of each call."""
-
-    micros: list[float]
-
-    @property
-    def median(self) -> float:
-        """Half of the calls took no longer."""
-        return statistics.median(self.micros)
-
-    @property
-    def p99(self) -> float:
-        """99 of 100 calls took no longer."""
-        return sorted(self.micros)[min(len(self.micros) * 99 // 100, len(self.micros) - 1)]
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, CHART = ROOT / "bench" / "results.json", ROOT / "docs" / "performance.svg"
+CONNECTIONS = (1, 4, 16, 64)
+NO_WRK = "no wrk here, so no server is measured: install it (Debian: apt-get install wrk) and run again"
+TITLES = {
+    "same": "one pod again and again",
+    "new": "each pod new, of 32 jobs",
+    "env300": "one pod with 300 env entries",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A case, how long the handler took for it, and how long the no-op took."""
+class Plan:
+    """What is measured, how often and how long."""
 
-    case: Case
-    handler: Timing
-    noop: Timing
-
-
-def noop(body: bytes) -> bytes:
-    """The least that a webhook could do."""
-    review = orjson.loads(body)
-    response = {"uid": review["request"]["uid"], "allowed": True}
-    return orjson.dumps({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response})
+    commands: dict[str, str]
+    sample: bytes
+    loads: dict[str, load.Load]
+    kinds: tuple[str, ...]
+    connections: tuple[int, ...]
+    seconds: int
+    rounds: int
+    soak: int
 
 
-def clock(handler: Handler, body: bytes) -> float:
-    """How many microseconds of CPU one call takes."""
-    start = time.thread_time_ns()
-    handler(body)
-    return (time.thread_time_ns() - start) / 1_000
+Figures = dict[str, Any]
 
 
-def measure(case: Case, handler: Handler) -> Row:
-    """Time `handler` and the no-op in turns on the case's bodies; a tenth more calls beforehand don't count."""
-    for _ in range(max(case.calls // 10, 1)):
-        clock(handler, case.bodies[0])
-        clock(noop, case.bodies[0])
-    gc.collect()
-    pairs = [(clock(handler, body), clock(noop, body)) for body in case.turns()]
-    return Row(case, Timing([ours for ours, _ in pairs]), Timing([theirs for _, theirs in pairs]))
+def loaded(plan: Plan, folder: Path, console: Console) -> Figures:
+    """Throughput and latency of each server under each load; the servers take turns, `rounds` times."""
+    driver = load.Driver(folder)
+    rounds: dict[str, dict[str, dict[str, list[Figures]]]] = {}
+    ready: dict[str, list[float]] = {}
+    for _ in range(plan.rounds):
+        for name, command in plan.commands.items():
+            with servers.running(name, command, folder, plan.sample) as server:
+                ready.setdefault(name, []).append(server.ready)
+                for kind in plan.kinds:
+                    one = plan.loads[kind]
+                    driver.run(server, one, 4, 1)
+                    for connections in plan.connections:
+                        run = {**driver.run(server, one, connections, plan.seconds), "rss_mib": server.rss()}
+                        runs = rounds.setdefault(kind, {}).setdefault(str(connections), {}).setdefault(name, [])
+                        runs.append(run)
+    figures = {
+        kind: {c: {n: spread(runs) for n, runs in by.items()} for c, by in of.items()} for kind, of in rounds.items()
+    }
+    for kind, of in figures.items():
+        console.print(load_table(TITLES[kind], of))
+    return {"loads": figures, "ready_s": {name: spread_of(values) for name, values in ready.items()}}
 
 
-def table(rows: list[Row]) -> Table:
+def connecting(plan: Plan, folder: Path, console: Console) -> Figures:
+    """The same pod, each over a connection of its own, with a TLS handshake each."""
+    driver = load.Driver(folder)
+    found: dict[str, list[Figures]] = {}
+    for _ in range(plan.rounds):
+        for name, command in plan.commands.items():
+            with servers.running(name, command, folder, plan.sample) as server:
+                found.setdefault(name, []).append(driver.run(server, plan.loads["same"], 4, plan.seconds, close=True))
+    figures = {"4": {name: spread(runs) for name, runs in found.items()}}
+    console.print(load_table("a new connection for each pod", figures))
+    return {"loads": figures}
+
+
+def soaked(plan: Plan, folder: Path, console: Console) -> Figures:
+    """Memory before, under load, and while it lasts: each pod new, by 16 connections."""
+    driver, samples = load.Driver(folder), []
+    with servers.running("rankfix", plan.commands["rankfix"], folder, plan.sample) as server:
+        idle, start = server.rss(), time.monotonic()
+        failed = requests = 0.0
+        while time.monotonic() - start < plan.soak:
+            for kind in ("new", "same"):
+                run = driver.run(server, plan.loads[kind], 16, min(5, plan.soak))
+                failed, requests = failed + run["failed"], requests + run["requests"]
+                samples.append((round(time.monotonic() - start), round(server.rss(), 1)))
+    settled = next((rss for at, rss in samples if at >= plan.soak / 10), samples[-1][1])
+    growth = samples[-1][1] / settled - 1
+    console.print(
+        f"memory: {idle:.0f} MiB idle, {settled:.0f} after {plan.soak / 10:.0f} s under load, "
+        f"{samples[-1][1]:.0f} after {samples[-1][0]} s ({growth:+.1%}); {requests:,.0f} requests, {failed:.0f} failed"
+    )
+    return {"idle_mib": round(idle, 1), "samples": samples, "growth": growth, "requests": requests, "failed": failed}
+
+
+def spread_of(values: Sequence[float]) -> Figures:
+    """Median, least and greatest of some figures."""
+    return {"median": round(statistics.median(values), 3), "least": min(values), "greatest": max(values)}
+
+
+def spread(runs: Sequence[Figures]) -> Figures:
+    """The same for each figure of some runs; failures are added up."""
+    found: Figures = {key: spread_of([run[key] for run in runs]) for key in runs[0] if key != "failed"}
+    return {**found, "failed": sum(run["failed"] for run in runs)}
+
+
+def load_table(title: str, figures: Figures) -> Table:
     """The figures for a person."""
-    made = Table("pod", "body", "calls", "median", "p99", "no-op", "times no-op", title="handler time, in-process")
-    for column in made.columns[1:]:
+    made = Table("connections", "server", "requests/s", "spread", "p50", "p99", "CPU", "RSS", "failed", title=title)
+    for column in made.columns[2:]:
         column.justify = "right"
-    for row in rows:
-        made.add_row(
-            row.case.name,
-            f"{len(row.case.bodies[0]) / 1024:,.1f} KiB",
-            f"{row.case.calls:,}",
-            f"{row.handler.median:,.0f} us",
-            f"{row.handler.p99:,.0f} us",
-            f"{row.noop.median:,.0f} us",
-            f"{row.handler.median / row.noop.median:.1f}",
-        )
+    for connections, by in figures.items():
+        for name, one in by.items():
+            made.add_row(
+                connections,
+                name,
+                f"{one['rps']['median']:,.0f}",
+                f"{one['rps']['least']:,.0f}-{one['rps']['greatest']:,.0f}",
+                f"{one['p50_ms']['median']:.2f} ms",
+                f"{one['p99_ms']['median']:.2f} ms",
+                f"{one['cpu_us']['median']:.0f} us",
+                f"{one['rss_mib']['median']:.0f} MiB" if "rss_mib" in one else "",
+                f"{one['failed']}",
+            )
+        made.add_section()
     return made
 
 
-def growth(rows: list[Row]) -> str:
-    """What ten times the env costs."""
-    thousand, ten_thousand = (row.handler.median for row in rows[-2:])
-    times = ten_thousand / thousand
-    return f"10,000 env entries cost {times:.1f} times what 1,000 cost (linear enough: at most {MOST_TIMES})"
+def certificate(folder: Path) -> None:
+    """A pair for the loopback."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    ca = make_ca(now=now, lifetime=2 * day)
+    leaf = make_leaf(ca, now=now, lifetime=day, names=["localhost"], ips=["127.0.0.1"])
+    (folder / "tls.crt").write_bytes(leaf.certificate)
+    (folder / "tls.key").write_bytes(leaf.key)
+    (folder / "ca.crt").write_bytes(ca.certificate)
 
 
-def _answered(answer: Callable[[bytes, Policy], Answer], body: bytes) -> Answer:
-    return answer(body, Policy())
+def machine() -> Figures:
+    """Where and when this was measured."""
+    model = "unknown"
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    return {
+        "python": platform.python_version(),
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "measured": time.strftime("%Y-%m-%d"),
+    }
 
 
-def pin() -> str:
-    """Stay on one core where the system lets us; say what the machine is."""
-    cores = "unpinned"
-    if hasattr(os, "sched_setaffinity"):
-        core = max(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {core})
-        cores = f"core {core} of {os.cpu_count()}"
-    return f"Python {platform.python_version()}, {platform.machine()}, {cores}"
+PARTS: dict[str, Callable[[Plan, Path, Console], Figures]] = {"load": loaded, "connect": connecting, "soak": soaked}
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print."""
+    """Measure, print, and write down."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--calls", type=int, default=5_000, help="calls for each small pod (default 5000)")
+    parser.add_argument("--part", action="append", choices=["core", *PARTS], help="only this part (may be repeated)")
+    parser.add_argument("--calls", type=int, default=5_000, help="core: calls for each small pod (default 5000)")
+    parser.add_argument("--peer", action="append", default=[], help="another server: COMMAND {port} {certdir}")
+    parser.add_argument("--review", type=Path, help="a recorded review to send in place of the one in the checkout")
+    parser.add_argument("--only", action="append", help="only these servers, by name")
+    parser.add_argument("--load", action="append", choices=list(TITLES), help="only these loads")
+    parser.add_argument("--connections", type=int, action="append", help="how many (default 1, 4, 16 and 64)")
+    parser.add_argument("--seconds", type=int, default=3, help="of each load (default 3)")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of each server (default 1)")
+    parser.add_argument("--soak", type=int, default=20, help="seconds of load while memory is watched (default 20)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file with the figures")
+    parser.add_argument("--chart", type=Path, default=CHART, help="file with the chart")
     options = parser.parse_args(arguments)
-    console = Console(width=110)
-    console.print(pin())
-    for title, answer in (("as the server answers", remembering()), ("with every command text judged anew", respond)):
-        console.print(title, style="bold")
-        handler = partial(_answered, answer)
-        rows = [measure(case, handler) for case in all_cases(options.calls)]
-        console.print(table(rows))
-        console.print(growth(rows))
+    console = Console(width=120)
+    results: Figures = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
+    parts = options.part or ["core", *PARTS]
+    if "core" in parts:
+        console.print(core.pin())
+        results["core"] = {"machine": machine(), **core.measured(options.calls, console)}
+        core.unpin()
+    if not load.can():
+        console.print(NO_WRK)
+        parts = []
+    with tempfile.TemporaryDirectory(prefix="rankfix-bench-") as name:
+        folder = Path(name)
+        certificate(folder)
+        plan = _plan(options)
+        for part, measure in PARTS.items():
+            if part in parts:
+                figures = {"machine": machine(), "seconds": plan.seconds, **measure(plan, folder, console)}
+                if part == "load":  # loads that weren't asked for keep their figures
+                    figures["loads"] = {**results.get(part, {}).get("loads", {}), **figures["loads"]}
+                results[part] = figures
+    options.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if "load" in results:
+        options.chart.write_text(chart.svg(results["load"]["loads"], TITLES), encoding="utf-8")
     return 0
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    body = options.review.read_bytes() if options.review else cases.body(cases.recorded(cases.SHELL_FORM))
+    loads = {
+        "same": load.same("same", body),
+        "new": load.new_pods("new", cases.SHELL_FORM),
+        "env300": load.same("env300", cases.with_env(300)),
+    }
+    commands = servers.commands(options.peer)
+    return Plan(
+        {name: command for name, command in commands.items() if not options.only or name in options.only},
+        body,
+        loads,
+        tuple(options.load or loads),
+        tuple(options.connections or CONNECTIONS),
+        options.seconds,
+        options.rounds,
+        options.soak,
+    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry
 
 from webhook import app, logs, mutate
+from webhook.app import Admission
 from webhook.metrics import Metrics
 from webhook.policy import Policy
 
@@ -28,17 +29,20 @@ class Edge:
     """An app with everything it was handed, to look at afterwards."""
 
     app: app.App
+    admission: Admission
     metrics: Metrics
     log: io.StringIO
 
     def metric(self, sample: str) -> float:
         """A line of /metrics, 0 if it's not there."""
+        self.admission.write_down()
         for line in self.metrics.render().decode().splitlines():
             if line.startswith(sample + " "):
                 return float(line.rpartition(" ")[2])
         return 0.0
 
     def events(self) -> list[dict[str, Any]]:
+        self.admission.write_down()
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
 
@@ -54,7 +58,7 @@ def edge(
     """An app with its own registry and log."""
     stream = io.StringIO()
     metrics = Metrics(CollectorRegistry(), version="9.9.9")
-    admission = app.Admission(
+    admission = Admission(
         respond=respond,
         policy=policy or Policy(),
         max_body=max_body,
@@ -63,7 +67,8 @@ def edge(
         log=logs.make(stream, level),
         clock=time.perf_counter,
     )
-    return Edge(app.build(admission, metrics=metrics, version="9.9.9", not_ready=lambda: not_ready), metrics, stream)
+    made = app.build(admission, metrics=metrics, version="9.9.9", not_ready=lambda: not_ready)
+    return Edge(made, admission, metrics, stream)
 
 
 @dataclass

@@ -14,8 +14,8 @@ def used() -> Metrics:
         reason="patched",
         rules=("A1", "C1"),
         classes=("python", "python"),
-        seconds=0.0003,
-        patch_bytes=900,
+        seconds=[0.0003],
+        patch_bytes=[900],
     )
     metrics.refused("too-large")
     metrics.bug()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from bench import __main__ as bench
-from bench import cases
+from bench import cases, chart, core, load
 from tools import coverage_gate, layers
+from webhook.mutate import respond
+from webhook.policy import Policy
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = {Path("webhook/decide.py")}
@@ -73,21 +77,59 @@ def test_the_core_is_read_from_the_contract(tmp_path: Path) -> None:
     assert layers.core_files(tmp_path) == {Path("a/b/c.py"), Path("a/d.py")}
 
 
-def test_the_bench_measures_each_case(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs, whatever it measures: no figure is judged here."""
-    monkeypatch.setattr(bench, "pin", lambda: "not pinned: other tests run in this process")
-    assert bench.main(["--calls", "3"]) == 0
+def test_the_bench_measures_each_case(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It runs, whatever it measures: no figure is judged here. What was measured before stays in the file."""
+    monkeypatch.setattr(core, "pin", lambda: "not pinned: other tests run in this process")
+    monkeypatch.setattr(core, "unpin", lambda: None)
+    results = tmp_path / "results.json"
+    results.write_text('{"soak": 1}', encoding="utf-8")
+    arguments = ["--part", "core", "--calls", "3", "--results", str(results), "--chart", str(tmp_path / "chart.svg")]
+    assert bench.main(arguments) == 0
     shown = capsys.readouterr().out
     assert "shell form, each text" in shown
     assert "times what 1,000 cost" in shown
+    figures = json.loads(results.read_text(encoding="utf-8"))
+    assert (figures["soak"], len(figures["core"]["as the server answers"])) == (1, 8)
 
 
 def test_the_bench_has_pods_of_the_size_it_says() -> None:
     """The small ones are about 6 KiB, the large ones have as many variables as they say."""
-    exec_form, shell_form, new_text, *_ = cases.all_cases(3)
-    assert all(5_000 < len(case.bodies[0]) < 8_000 for case in (exec_form, shell_form))
-    assert len(set(new_text.bodies)) == 3
-    assert cases.with_env(1_000).count(b'"SETTING_') == 1_000
+    exec_form, shell_form, new_pod, new_text, *_ = cases.all_cases(3)
+    assert all(4_900 < len(case.bodies[0]) < 8_000 for case in (exec_form, shell_form))
+    assert len(set(new_text.bodies)) == len(set(new_pod.bodies)) == 3
+    assert cases.with_env(1_000).count(b'"name":"SETTING_') == 1_000
+
+
+def test_the_bench_sends_pods_that_are_all_new() -> None:
+    """The pieces make a review that a server takes for a worker of a large job; job, rank, names and uid vary."""
+    new = load.new_pods("new", cases.SHELL_FORM)
+    given = respond(new.sample, Policy())
+    assert given.rules
+    assert given.reason == "patched"
+    assert {part for part in new.changing if not part.startswith("[")} == {"N", "J", "K", "K+1"}
+    assert "os.exit" not in new.script(5)
+    assert "N = 5" in new.script(5)
+
+
+def test_the_bench_draws_what_it_measured() -> None:
+    """A bar for each server, with its figure, in an SVG that is XML."""
+    one = {"rps": {"median": 1234.0, "least": 1000.0, "greatest": 1300.0}}
+    drawn = chart.svg({"same": {"16": {"rankfix": one, "a<b": one}}, "new": {"4": {}}}, {"same": "A pod"})
+    root = ET.fromstring(drawn)  # noqa: S314 - what we have just written
+    assert [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")][:5] == [
+        "A pod", "rankfix", "1,234", "a<b", "1,234",
+    ]  # fmt: skip
+
+
+def test_the_bench_without_wrk(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It says what to install, and is no failure."""
+    monkeypatch.setattr(load, "can", lambda: False)
+    assert bench.main(["--part", "load", "--results", str(tmp_path / "r"), "--chart", str(tmp_path / "c")]) == 0
+    assert "apt-get install wrk" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("version", ["2.7", "3.10", "3.14"])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from webhook import logs, rescue
+from webhook import rescue
+from webhook.book import Book
 from webhook.errors import BadReview
 from webhook.metrics import CONTENT_TYPE
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
     from webhook.metrics import Metrics
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Respond = Callable[[bytes, Policy], Answer]
 
-_NO_STORE = (b"cache-control", b"no-store")
+_JSON = b"application/json"
 
 
 class Rejected(Exception):
@@ -66,12 +67,12 @@ class Admission:
         self._metrics = metrics
         self._log = log
         self._clock = clock
+        self._book = Book(metrics, log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI callable."""
         try:
-            check(scope)
-            body = await self._body(scope, receive)
+            body = await self._body(receive, declared=check(scope))
             answer = self._answer(body)
         except Rejected as refused:
             self._metrics.refused(refused.cause)
@@ -82,10 +83,22 @@ class Admission:
         else:
             await _send(send, 200, answer)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    def write_down(self) -> None:
+        """Bring metrics and log up to the last answer."""
+        self._book.write()
+
+    async def _body(self, receive: Receive, *, declared: int) -> bytes:
+        message = at_once(receive)
+        if (
+            message is not None
+            and not message.get("more_body")
+            and max(declared, len(message["body"])) <= self._max_body
+        ):
+            whole: bytes = message["body"]
+            return whole
         try:
             async with asyncio.timeout(self._body_timeout):
-                return await read(receive, declared=_declared(scope), limit=self._max_body)
+                return await read(receive, first=message, declared=declared, limit=self._max_body)
         except TimeoutError:
             raise Rejected(
                 408, "timeout", f"the body didn't arrive within {self._body_timeout:g} s", (b"connection", b"close")
@@ -99,73 +112,52 @@ class Admission:
             raise Rejected(400, "bad-review", str(exc)) from None
         except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever breaks here mustn't fail a pod
             return self._rescue(body, exc)
-        try:
-            self._record(answer, self._clock() - start)
-        except Exception as exc:  # noqa: BLE001 - see above: an answer isn't lost to its book-keeping
-            self._bug(answer.uid, exc)
+        self._book.note(answer, self._clock() - start)
         return answer.body
-
-    def _record(self, answer: Answer, seconds: float) -> None:
-        if answer.bug is not None:
-            self._bug(answer.uid, answer.bug)
-        outcome = "denied" if not answer.allowed else "changed" if answer.patch else "unchanged"
-        self._metrics.answered(
-            outcome=outcome,
-            reason=answer.reason,
-            rules=answer.rules,
-            classes=answer.classes,
-            seconds=seconds,
-            patch_bytes=len(answer.body) if answer.patch else 0,
-        )
-        notable = outcome != "unchanged" or answer.warnings or answer.bug
-        (self._log.info if notable else self._log.debug)(
-            "pod",
-            outcome=outcome,
-            uid=answer.uid,
-            namespace=answer.namespace,
-            job=answer.job,
-            operation=answer.operation,
-            dry_run=answer.dry_run,
-            status=answer.status,
-            rules=list(answer.rules),
-            reason=answer.reason,
-            warnings=len(answer.warnings),
-            microseconds=round(seconds * 1e6),
-        )
 
     def _rescue(self, body: bytes, exc: Exception) -> bytes:
         uid, answer = rescue.answer(body, allow=self._policy.on_bug == "allow")
-        self._bug(uid, exc)
+        self._book.bug(uid, exc)
         if answer is None:
             raise Rejected(400, "bug", "this request can't be answered: see the log of rankfix") from None
         return answer
 
-    def _bug(self, uid: str | None, exc: Exception) -> None:
-        self._metrics.bug()
-        self._log.error("bug", uid=uid, **logs.describe(exc))
 
+def check(scope: Scope) -> int:
+    """The Content-Length that a request declares, 0 where there is none.
 
-def check(scope: Scope) -> None:
-    """Raise `Rejected` for a request that can't hold a review, before any of its body is read."""
+    Raises:
+        Rejected: it can't hold a review, which shows before any of its body is read.
+    """
     if scope["method"] != "POST":
         raise Rejected(405, "method", "send the AdmissionReview with POST", (b"allow", b"POST"))
     headers = dict(scope["headers"])
-    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media != b"application/json":
+    media = headers.get(b"content-type", b"")
+    if media != _JSON and media.partition(b";")[0].strip().lower() != _JSON:
         raise Rejected(415, "content-type", "send the AdmissionReview as Content-Type: application/json")
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise Rejected(415, "content-encoding", "send the AdmissionReview without Content-Encoding")
+    length = headers.get(b"content-length", b"")
+    return int(length) if length.isdigit() and len(length) < 20 else 0  # noqa: PLR2004 - int() of more digits is slow
 
 
-def _declared(scope: Scope) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value) if value.isdigit() and len(value) < 20 else 0  # noqa: PLR2004 - int() of more digits is slow
-    return 0
+def at_once(receive: Receive) -> Message | None:
+    """The next message if it is there already; None if it isn't, and then nothing is taken.
+
+    A body has mostly come whole by the time that it is asked for, and needs no clock then.
+    """
+    asked = receive()
+    try:
+        asked.send(None)  # type: ignore[attr-defined] # an Awaitable by its type, a coroutine as all servers have it
+    except StopIteration as there:
+        message: Message = there.value
+        return message
+    asked.close()  # type: ignore[attr-defined] # see above
+    return None
 
 
-async def read(receive: Receive, *, declared: int, limit: int) -> bytes:
-    """The whole body, kept only as long as it is within `limit`.
+async def read(receive: Receive, *, first: Message | None = None, declared: int, limit: int) -> bytes:
+    """The whole body, kept only as long as it is within `limit`; `first` is a message that has come already.
 
     What is too large is still taken in and dropped up to twice the limit: a client that is cut off while it sends sees
     a reset connection and never the reason.
@@ -174,7 +166,8 @@ async def read(receive: Receive, *, declared: int, limit: int) -> bytes:
     size, fits = 0, declared <= limit
     more = declared <= 2 * limit
     while more:
-        message = await receive()
+        message = first or await receive()
+        first = None
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk = message.get("body", b"")
@@ -194,7 +187,7 @@ async def read(receive: Receive, *, declared: int, limit: int) -> bytes:
 
 
 async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    fixed = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    fixed = [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})
 

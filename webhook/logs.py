@@ -18,11 +18,12 @@ import structlog
 from webhook import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from structlog.typing import FilteringBoundLogger
 
 _AT_ONCE = select.PIPE_BUF - 100  # bytes; with room to say how many lines were lost
+EACH = "each"  # its items are a line each, of the same event
 _NAMES = ("uvicorn.error", "asyncio")  # who else speaks in this process
 _LEVELS = logging.getLevelNamesMapping()
 
@@ -113,7 +114,12 @@ def frames(exc: BaseException) -> list[str]:
 
 
 def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
-    event = {**{key: event[key] for key in ("time", "level", "event")}, **event}  # so that people can read it too
+    head = {key: event.pop(key) for key in ("time", "level", "event")}  # first, so that people can read it too
+    each = event.pop(EACH, None)
+    return _line({**head, **event}) if each is None else "\n".join([_line({**head, **one}) for one in each])
+
+
+def _line(event: Mapping[str, Any]) -> str:
     try:
         return wire.encode(event).decode()
     except TypeError:  # something that isn't JSON: its type will do, and the line isn't lost

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 BUCKETS = (0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -70,18 +70,23 @@ class Metrics:
         reason: str,
         rules: Iterable[str],
         classes: Iterable[str],
-        seconds: float,
-        patch_bytes: int = 0,
+        seconds: Sequence[float],
+        patch_bytes: Iterable[int] = (),
     ) -> None:
-        """Count one review: `outcome` is changed, unchanged or denied; 0 bytes are no patch."""
-        self._answer(outcome, reason).inc()
-        self._duration.observe(seconds)
+        """Count reviews that were alike, one for each of `seconds`: `outcome` is changed, unchanged or denied.
+
+        `patch_bytes` are the sizes of those answers that hold a patch.
+        """
+        times = len(seconds)
+        self._answer(outcome, reason).inc(times)
         for rule in rules:
-            self._rule(rule).inc()
+            self._rule(rule).inc(times)
         for name in classes:
-            self._class(name).inc()
-        if patch_bytes:
-            self._patches.observe(patch_bytes)
+            self._class(name).inc(times)
+        for each in seconds:
+            self._duration.observe(each)
+        for size in patch_bytes:
+            self._patches.observe(size)
 
     def refused(self, cause: str) -> None:
         """Count a request that got no review."""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+from msgspec import Struct
+
 from webhook import decide as deciding
-from webhook import jsonpatch, pod, review, wire
+from webhook import envelope, jsonpatch, kin, pod, review
 from webhook.decide import Decision, Policy, Reason
 from webhook.edits import to_patch
 from webhook.errors import BadReview
 from webhook.launch import Classifier
+from webhook.recent import Recent
 from webhook.review import Review, review_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from webhook.envelope import Envelope, Essence
     from webhook.jsonpatch import Patch
     from webhook.pod import Pod
 
-__all__ = ["Answer", "BadReview", "Decide", "patched", "remembering", "respond", "review_of"]
+__all__ = ["Answer", "BadReview", "Decide", "Remembering", "patched", "remembering", "respond", "review_of"]
 
 _SILENT = (Reason.NOT_OURS, Reason.NOT_CREATE)
+_MOST, _MOST_BYTES = 1024, 8 * 2**20  # pods remembered, and the JSON they are known by
 
 
 class Decide(Protocol):
@@ -32,8 +37,23 @@ class Decide(Protocol):
         """The decision on a pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Verdict(Struct, frozen=True):
+    """What becomes of a pod, whoever asks: `told` is the response's JSON without a uid, the rest is as in `Answer`."""
+
+    told: bytes
+    allowed: bool
+    job: str
+    reason: Reason
+    status: str | None = None
+    rules: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    patch: Patch = msgspec.field(default_factory=list)
+    message: str | None = None
+
+
+class Answer(Struct, frozen=True):
     """The answer's bytes, and what logs, metrics and the command line tell about it.
 
     `job` is the PyTorchJob's name or "", `classes` has one class for each managed container, `env` the names of the
@@ -54,7 +74,7 @@ class Answer:
     classes: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    patch: Patch = field(default_factory=list)
+    patch: Patch = msgspec.field(default_factory=list)
     message: str | None = None
     bug: Exception | None = None
 
@@ -67,56 +87,146 @@ def respond(body: bytes, policy: Policy, *, decide: Decide = deciding.decide) ->
     """
     request = review.parse(body)
     if not request.known_version:
-        return _answer(request, "", Decision(Reason.BAD_REQUEST))
+        return _answer(request, _verdict(Decision(Reason.BAD_REQUEST)))
     if not request.creates:
-        return _answer(request, "", Decision(Reason.NOT_CREATE))
+        return _answer(request, _verdict(Decision(Reason.NOT_CREATE)))
     if request.pod is None:
-        return _answer(request, "", Decision(Reason.NOT_OURS))
+        return _answer(request, _verdict(Decision(Reason.NOT_OURS)))
     try:
-        view = pod.read(request.pod)
-        decision = decide(view, policy)
-        return _answer(request, view.job, decision, to_patch(view, decision.edits))
+        return _answer(request, _judged(request.pod, policy, decide))
     except Exception as bug:  # noqa: BLE001 - the core's one net: whatever fails in here, the pod must not wait for us
         return _failed(request, policy, bug)
 
 
-def remembering(classify: Classifier | None = None) -> Callable[[bytes, Policy], Answer]:
-    """A `respond` that judges a command text once: what a server keeps, since the pods of a job share theirs."""
-    return partial(respond, decide=partial(deciding.decide, classify=classify or Classifier()))
+class Remembering:
+    """`respond` that does nothing twice: it judges a command text once, and gives a pod that differs from one that it
+    has seen in nothing that matters the same verdict.
+
+    What matters is all that `decide` is shown then, byte for byte. A pod whose review hasn't the usual form, and one
+    on which `decide` fails, goes the way of `respond`.
+    """
+
+    def __init__(self, decide: Decide | None = None, *, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
+        self.classifier = Classifier()
+        self._decide = decide or partial(deciding.decide, classify=self.classifier)
+        self._policy: Policy | None = None
+        self.verdicts: Recent[Essence, Verdict] = Recent(most, most_bytes)
+        self.kin: Recent[kin.Family, kin.Kin] = Recent(most // 4, most_bytes // 4)
+
+    def __call__(self, body: bytes, policy: Policy) -> Answer:
+        """The same answer as `respond`'s."""
+        seen = envelope.opened(body)
+        if seen is None:
+            return respond(body, policy, decide=self._decide)
+        if policy is not self._policy and policy != self._policy:
+            self.verdicts.forget()
+            self.kin.forget()
+            self._policy = policy
+        essence = envelope.essence(seen)
+        try:
+            verdict = self.verdicts.get(essence) or self._by_kin(essence) or self._by_itself(essence, policy)
+        except Exception:  # noqa: BLE001 - as in `respond`, which meets it again and says what it is
+            return respond(body, policy, decide=self._decide)
+        return _opened_answer(seen, verdict)
+
+    def _by_kin(self, essence: Essence) -> Verdict | None:
+        """The verdict on a pod whose job is known; there may be thousands of those, so it isn't remembered."""
+        family, rank = kin.cut(essence)
+        known = self.kin.get(family) if family is not None else None
+        decision = kin.decided(known, rank) if known is not None else None
+        if known is None or decision is None:
+            return None
+        return _verdict(decision, known.pod.job, to_patch(known.pod, decision.edits))
+
+    def _by_itself(self, essence: Essence, policy: Policy) -> Verdict:
+        view = pod.read(envelope.pod_of(essence))
+        decision = self._decide(view, policy)
+        verdict = _verdict(decision, view.job, to_patch(view, decision.edits))
+        if verdict.reason not in _SILENT:
+            size = sum(map(len, essence))
+            self.verdicts.keep(essence, verdict, size)
+            family, rank = kin.cut(essence)
+            known = kin.of(view, decision, rank) if family is not None else None
+            if known is not None and family is not None:
+                self.kin.keep(family, known, size)
+        return verdict
+
+
+def remembering() -> Remembering:
+    """What a server answers with, since the pods of a job share their text, and callers ask more than once."""
+    return Remembering()
 
 
 def _failed(request: Review, policy: Policy, bug: Exception) -> Answer:
     """A fault of ours. Its text may quote the pod, so nobody outside hears it."""
     what = f"rankfix failed on this pod ({type(bug).__name__}; uid {request.uid[:40]} in its log)"
     if policy.on_bug == "deny":
-        return _answer(request, "", Decision(Reason.DENIED, denial=what), bug=bug)
+        return _answer(request, _verdict(Decision(Reason.DENIED, denial=what)), bug)
     decision = Decision(Reason.BAD_REQUEST, warnings=(f"{what}: the pod was left as it is",))
-    return _answer(request, "", decision, bug=bug)
+    return _answer(request, _verdict(decision), bug)
 
 
-def _answer(
-    request: Review, job: str, decision: Decision, patch: Patch | None = None, bug: Exception | None = None
-) -> Answer:
+def _judged(raw: Mapping[str, Any], policy: Policy, decide: Decide) -> Verdict:
+    view = pod.read(raw)
+    decision = decide(view, policy)
+    return _verdict(decision, view.job, to_patch(view, decision.edits))
+
+
+def _verdict(decision: Decision, job: str = "", patch: Patch | None = None) -> Verdict:
     patch = patch or []
-    reply = review.answer(
-        request, patch=patch, warnings=decision.warnings, audit=_audit(decision), denial=decision.denial
-    )
-    return Answer(
-        body=wire.encode(reply),
+    return Verdict(
+        told=review.verdict(patch=patch, warnings=decision.warnings, audit=_audit(decision), denial=decision.denial),
         allowed=decision.denial is None,
-        uid=request.uid,
-        namespace=request.namespace,
         job=job,
-        operation=request.operation,
-        dry_run=request.dry_run,
         reason=decision.reason,
-        status=decision.status.value if decision.status is not None else None,
+        status=str(decision.status) if decision.status is not None else None,
         rules=decision.rules,
-        classes=tuple(cls.value for cls in decision.classes),
+        classes=tuple(map(str, decision.classes)),
         env=decision.env,
         warnings=decision.warnings,
         patch=patch,
         message=decision.denial,
+    )
+
+
+def _opened_answer(seen: Envelope, verdict: Verdict) -> Answer:
+    request = seen.request
+    return _named(verdict, seen.api_version, request.uid, request.namespace, request.operation, dry_run=request.dry_run)
+
+
+def _answer(request: Review, verdict: Verdict, bug: Exception | None = None) -> Answer:
+    return _named(
+        verdict, request.version, request.uid, request.namespace, request.operation, dry_run=request.dry_run, bug=bug
+    )
+
+
+def _named(  # noqa: PLR0913 - what names a request
+    verdict: Verdict,
+    version: str,
+    uid: str,
+    namespace: str,
+    operation: str,
+    *,
+    dry_run: bool,
+    bug: Exception | None = None,
+) -> Answer:
+    """A verdict as the answer to one request."""
+    return Answer(
+        body=review.answer(version, uid, verdict.told),
+        allowed=verdict.allowed,
+        uid=uid,
+        namespace=namespace,
+        job=verdict.job,
+        operation=operation,
+        dry_run=dry_run,
+        reason=verdict.reason,
+        status=verdict.status,
+        rules=verdict.rules,
+        classes=verdict.classes,
+        env=verdict.env,
+        warnings=verdict.warnings,
+        patch=verdict.patch,
+        message=verdict.message,
         bug=bug,
     )
 
@@ -125,11 +235,11 @@ def _audit(decision: Decision) -> dict[str, str]:
     """Audit annotations: names and rules, never a value; nothing on the pods of others."""
     if decision.reason in _SILENT:
         return {}
-    status = decision.status.value if decision.status is not None else ""
+    status = str(decision.status) if decision.status is not None else ""
     told = {
         "status": status,
         "rules": ",".join(decision.rules),
-        "reason": decision.reason.value,
+        "reason": str(decision.reason),
         "env": ",".join(decision.env),
     }
     return {key: value for key, value in told.items() if value}

@@ -26,24 +26,15 @@ class Status(TypedDict):
     message: str
 
 
-class Response(TypedDict):
-    """`AdmissionResponse`. `patch` and `patchType` come together or not at all."""
+class Verdict(TypedDict):
+    """`AdmissionResponse` without the request's uid. `patch` and `patchType` come together or not at all."""
 
-    uid: str
     allowed: bool
     patch: NotRequired[str]
     patchType: NotRequired[Literal["JSONPatch"]]
     warnings: NotRequired[list[str]]
     auditAnnotations: NotRequired[dict[str, str]]
     status: NotRequired[Status]
-
-
-class AnsweredReview(TypedDict):
-    """What the API server gets back."""
-
-    apiVersion: str
-    kind: Literal["AdmissionReview"]
-    response: Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +115,12 @@ def _pod(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return raw
 
 
-def answer(
-    review: Review,
-    *,
-    patch: Patch,
-    warnings: Iterable[str],
-    audit: dict[str, str],
-    denial: str | None,
-) -> AnsweredReview:
-    """The answer to a review; `denial` is the message of one that isn't allowed."""
-    response: Response = {"uid": review.uid, "allowed": denial is None}
+def verdict(*, patch: Patch, warnings: Iterable[str], audit: Mapping[str, str], denial: str | None) -> bytes:
+    """The JSON of a response without its uid: what answers to pods of one kind share.
+
+    `denial` is the message of one that isn't allowed.
+    """
+    response: Verdict = {"allowed": denial is None}
     if denial is not None:
         response["status"] = {"code": 400, "reason": "BadRequest", "message": denial}
     elif patch:
@@ -142,8 +129,17 @@ def answer(
     if warnings := list(warnings):
         response["warnings"] = warnings
     if audit:
-        response["auditAnnotations"] = audit
-    return {"apiVersion": review.version, "kind": "AdmissionReview", "response": response}
+        response["auditAnnotations"] = dict(audit)
+    return wire.encode(response)
+
+
+def answer(version: str, uid: str, verdict: bytes) -> bytes:
+    """The AdmissionReview that answers the request of this version and uid with a verdict."""
+    return b'{"apiVersion":%b,"kind":"AdmissionReview","response":{"uid":%b,%b}' % (
+        wire.encode(version),
+        wire.encode(uid),
+        verdict[1:],
+    )
 
 
 def review_of(

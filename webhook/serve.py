@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import socket
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -18,17 +19,18 @@ from webhook import app, begin, kube, logs, metrics, mutate, probe
 from webhook.connection import Connection, Limits
 from webhook.follow import Follower
 from webhook.gate import Gate
-from webhook.launch import Classifier
 from webhook.metrics import Metrics
 from webhook.room import Room
 from webhook.server import Readiness, Server, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from structlog.typing import FilteringBoundLogger
 
+    from webhook.launch import Classifier
+    from webhook.recent import Recent
     from webhook.settings import Settings
 
     Bundles = Callable[[], Iterable[tuple[str, bytes, str]]]
@@ -61,7 +63,8 @@ def run(settings: Settings, *, version: str, stream: TextIO) -> None:
         server = make(settings, log=log, version=version)
         with begin.listening(settings) as sockets, logs.forwarded(log):
             log.info("starting", version=version, mode=settings.default_mode, tls=not settings.plain_http)
-            server.run(sockets=sockets)
+            with _unsearched():
+                server.run(sockets=sockets)
             log.info("stopped")
 
 
@@ -73,8 +76,22 @@ def work(settings: Settings, member: Member, *, version: str, stream: TextIO) ->
     counters.restarted(int(member.again))
     os.set_blocking(member.pulse, False)
     server = make(settings, log=log, version=version, counters=counters, second=lambda: _beat(member.pulse))
-    with contextlib.ExitStack() as stack, logs.forwarded(log):
+    with contextlib.ExitStack() as stack, logs.forwarded(log), _unsearched():
         server.run(sockets=[stack.enter_context(socket.socket(fileno=number)) for number in member.sockets])
+
+
+@contextlib.contextmanager
+def _unsearched() -> Iterator[None]:
+    """What is there at the start, stays: the garbage collector needn't search it for cycles while pods wait.
+
+    Measured: one full search took 14 to 30 ms, and the 99th of 100 answers to one client up to 24 ms for it.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _beat(pulse: int) -> bool:
@@ -139,10 +156,16 @@ def _follower(settings: Settings, counters: Metrics, log: FilteringBoundLogger) 
 
 
 def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> Gate:
-    classify = Classifier()
-    counters.follow_cache("text", lambda: (classify.hits, classify.misses))
+    respond = mutate.remembering()
+    caches: dict[str, Classifier | Recent[Any, Any]] = {
+        "text": respond.classifier,
+        "pod": respond.verdicts,
+        "job": respond.kin,
+    }
+    for name, cache in caches.items():
+        counters.follow_cache(name, functools.partial(_uses, cache))
     admission = app.Admission(
-        respond=mutate.remembering(classify),
+        respond=respond,
         policy=settings.policy,
         max_body=settings.max_body,
         body_timeout=settings.body_timeout,
@@ -150,6 +173,7 @@ def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> G
         log=log,
         clock=time.perf_counter,
     )
+    counters.watch(admission.write_down)
     names = [name for name in settings.client_name.split(",") if name]
     return Gate(
         admission,
@@ -160,6 +184,10 @@ def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> G
         log=log,
         clock=time.monotonic,
     )
+
+
+def _uses(cache: Classifier | Recent[Any, Any]) -> tuple[int, int]:
+    return cache.hits, cache.misses
 
 
 def _limits(settings: Settings) -> Limits:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support_asgi import Wire, edge, get, post
 from tests.support_edges import JSON, RECORDED, UID, body, patch_of, pod, typo
 from webhook import mutate
 from webhook.policy import Policy
+
+if TYPE_CHECKING:
+    from starlette.types import Message
 
 SMALL = body()
 
@@ -163,6 +167,33 @@ def test_too_much_is_not_read_for_ever() -> None:
     assert reply is not None
     assert (reply.status, reply.headers["connection"]) == (413, "close")
     assert wire.taken == 21
+
+
+def test_a_body_that_comes_later() -> None:
+    """Nothing is there when the head is: nothing of what comes is lost."""
+    made, sent = edge(), []
+
+    async def ask() -> None:
+        arrived = asyncio.Event()
+
+        async def receive() -> Message:
+            await arrived.wait()
+            return {"type": "http.request", "body": SMALL, "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "path": "/mutate",
+            "method": "POST",
+            "headers": [(b"content-type", b"application/json")],
+        }
+        asyncio.get_running_loop().call_later(0.01, arrived.set)
+        await made.app(scope, receive, send)
+
+    asyncio.run(ask())
+    assert (sent[0]["status"], sent[1]["body"]) == (200, post(edge(), SMALL).body)
 
 
 def test_bug_37_a_body_that_never_ends() -> None:

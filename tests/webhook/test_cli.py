@@ -246,5 +246,5 @@ def test_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch, file: Any) -> No
     def interrupted(*_: object, **__: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mutate, "respond", interrupted)
+    monkeypatch.setattr(mutate, "remembering", lambda: interrupted)
     assert run("mutate", file(body()))[0] == 130

@@ -108,30 +108,35 @@ def test_odd_strings_are_empty(odd: Any) -> None:
     assert (seen.namespace, seen.operation, seen.creates) == ("", "", False)
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1", "v2"])
-def test_answers_echo_version_and_uid(version: str) -> None:
-    """An unknown version is echoed, too."""
-    answered = review.answer(of(f"admission.k8s.io/{version}"), patch=[], warnings=[], audit={}, denial=None)
-    assert answered == {
-        "apiVersion": f"admission.k8s.io/{version}",
-        "kind": "AdmissionReview",
-        "response": {"uid": "u-1", "allowed": True},
-    }
+def response(**told: Any) -> dict[str, Any]:
+    """The response of an answer with a verdict that differs from the plain one."""
+    given: dict[str, Any] = {"patch": [], "warnings": [], "audit": {}, "denial": None, **told}
+    found: dict[str, Any] = json.loads(review.answer("admission.k8s.io/v1", "u-1", review.verdict(**given)))["response"]
+    return found
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v2", "\ud800"])
+@pytest.mark.parametrize("uid", ["u-1", 'a"b', "\ud800", ""])
+def test_answers_echo_version_and_uid(version: str, uid: str) -> None:
+    """An unknown version is echoed, too, and what JSON must escape is escaped."""
+    answered = review.answer(version, uid, review.verdict(patch=[], warnings=[], audit={}, denial=None))
+    expected = {"apiVersion": version, "kind": "AdmissionReview", "response": {"uid": uid, "allowed": True}}
+    assert json.loads(answered.decode()) == expected
+    assert list(json.loads(answered)) == list(expected)
 
 
 def test_a_patch_has_its_type() -> None:
     """`patch` and `patchType` come together; the patch is base64 of a JSON list."""
     operation: Any = {"op": "add", "path": "/x", "value": "é"}
-    response = review.answer(of(), patch=[operation], warnings=["w"], audit={"a": "b"}, denial=None)["response"]
-    assert response["patchType"] == "JSONPatch"
-    assert json.loads(base64.b64decode(response["patch"])) == [operation]
-    assert (response["warnings"], response["auditAnnotations"]) == (["w"], {"a": "b"})
+    told = response(patch=[operation], warnings=["w"], audit={"a": "b"})
+    assert told["patchType"] == "JSONPatch"
+    assert json.loads(base64.b64decode(told["patch"])) == [operation]
+    assert (told["warnings"], told["auditAnnotations"]) == (["w"], {"a": "b"})
 
 
 def test_a_denial_has_code_reason_and_message() -> None:
     """A denied pod gets no patch; its status says why."""
-    response = review.answer(of(), patch=[], warnings=[], audit={}, denial="no")["response"]
-    assert response == {
+    assert response(patch=[{"op": "remove", "path": "/x"}], denial="no") == {
         "uid": "u-1",
         "allowed": False,
         "status": {"code": 400, "reason": "BadRequest", "message": "no"},

@@ -187,6 +187,7 @@ def test_a_signal_ends_it_well(folder: Path, number: int) -> None:
     assert events[0] == "starting"
     assert events[-1] == "stopped"
     assert "listening" in events
+    assert "pod" in events  # its line waits for others, but not for ever
 
 
 def test_bug_41_a_silent_peer_does_not_hold_it(folder: Path) -> None:

@@ -1,0 +1,145 @@
+"""The pods of one job: where one was decided on, the others need only what their rank changes.
+
+Workers of a job differ in RANK, PET_NODE_RANK and the label replica-index, and in nothing else that a decision is
+shown. These are cut out of the pod's JSON; what is left is what kin share. The rules that fired on the first one are
+then applied to the others, with their own rank and the same code; how the container starts, which rules don't fire,
+what is asked for and what is wrong needn't be found out again. This holds under conditions, which `of` checks; a pod
+that doesn't meet them has no kin, and is decided on by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from webhook import notes
+from webhook.case import Case
+from webhook.edits import Edit, SetEnv, SetNote
+from webhook.facts import Facts, Found
+from webhook.launch import LaunchClass
+from webhook.pod import Container, Env
+from webhook.policy import Mode, Status
+from webhook.result import Decision, Judged
+from webhook.rules import RULES
+from webhook.summary import names, ranks
+
+if TYPE_CHECKING:
+    from webhook.envelope import Essence
+    from webhook.pod import Pod
+    from webhook.rules import Rule
+
+Family = tuple[object, ...]
+"""What the pods of a job share, as a key."""
+
+_RANK = re.compile(rb'("name":"(?:PET_NODE_)?RANK","value":)"(0|[1-9][0-9]{0,8})"')
+_INDEX = re.compile(rb'(replica-index":)"(0|[1-9][0-9]{0,8})"')
+_NAMES = ("RANK", "PET_NODE_RANK")
+_SIMPLE = frozenset({"C1", "C2", "A1"})  # they write NODE_RANK, so that there is a change whatever the rank
+_STATUS = frozenset({Status.PROCESS, Status.NODE, Status.ENVIRONMENT})
+_BY_ID = {rule.id: rule for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """A pod that was decided on, for those that differ from it in their rank only.
+
+    `rules` are those that fired, `places` the env entries that hold the rank, `results` the result annotations.
+    """
+
+    pod: Pod
+    case: Case
+    decision: Decision
+    rules: tuple[Rule, ...]
+    places: tuple[int, ...]
+    results: tuple[SetNote, ...]
+
+
+def cut(parts: Essence) -> tuple[Family | None, int]:
+    """What a pod shares with its kin, and its rank; (None, -1) where it isn't written as an operator writes it.
+
+    Only whole values are cut: a quote within a string of JSON has a backslash before it, and the patterns have none.
+    """
+    labels, annotations, owners, containers, init_containers = parts
+    shared, ranks = _without(_RANK, containers)
+    shared_labels, indices = _without(_INDEX, labels)
+    if len(ranks) != 1 or len(indices) > 1:
+        return None, -1
+    rank = int(ranks.pop())
+    before = rank - int(indices.pop()) if indices else None
+    return (shared, shared_labels, annotations, owners, init_containers, before, rank == 0), rank
+
+
+def _without(pattern: re.Pattern[bytes], text: bytes) -> tuple[tuple[bytes, ...], set[bytes]]:
+    """A text without the values that a pattern finds, and these."""
+    pieces = pattern.split(text)
+    values = set(pieces[2::3])
+    del pieces[2::3]
+    return tuple(pieces), values
+
+
+def of(pod: Pod, decision: Decision, rank: int) -> Kin | None:
+    """The kin of a pod of this rank, if nothing but numbers in its decision can depend on the rank.
+
+    Its one managed container is under one of the simplest rules, in mode `auto`, for the first time; F1 compares a rank
+    that the command has written out, and a NODE_RANK that the template sets may happen to be right.
+    """
+    if len(decision.containers) != 1 or decision.status not in _STATUS or not _SIMPLE.issuperset(decision.rules):
+        return None
+    (judged,) = decision.containers
+    case = judged.case
+    env, texts = case.container.env, {case.container.env.text(name) for name in _NAMES if name in case.container.env}
+    simple = (
+        case.order.mode is Mode.AUTO
+        and judged.trouble is None
+        and texts == {str(rank)}
+        and "NODE_RANK" not in env
+        and case.launch.cls is not LaunchClass.LAUNCHER_FIXED
+        and not case.order.asked.init_containers
+        and pod.annotations.keys().isdisjoint(notes.RESULTS)
+        and all(isinstance(edit, SetEnv | SetNote) for edit in decision.edits)
+    )
+    if not simple or not decision.rules:
+        return None
+    places = tuple(env.last[name] for name in _NAMES if name in env)
+    rules = tuple(_BY_ID[rule] for rule in decision.rules)
+    results = tuple(edit for edit in decision.edits if isinstance(edit, SetNote))
+    return Kin(pod, case, decision, rules, places, results)
+
+
+def decided(kin: Kin, rank: int) -> Decision | None:
+    """The decision on the pod of this rank; None if there can be none."""
+    case = kin.case
+    node, pods = case.facts.node, case.facts.pods
+    if node is None or pods is None or rank >= pods.value:
+        return None
+    case = _case(kin, Found(rank, node.source))
+    edits: list[Edit] = [edit for rule in kin.rules for edit in rule.apply(case) or ()]
+    first = kin.decision
+    judged = Judged(case, first.rules, tuple(edits), first.reason)
+    own = SetNote(notes.RANKS, ranks(judged))
+    edits += [own if result.key == notes.RANKS else result for result in kin.results]
+    return Decision(first.reason, first.status, first.rules, names(edits), first.warnings, tuple(edits), (judged,))
+
+
+def _case(kin: Kin, node: Found) -> Case:
+    """The case of another rank. (`dataclasses.replace` takes six times as long.)"""
+    case, facts = kin.case, kin.case.facts
+    return Case(
+        order=case.order,
+        container=_container(kin, str(node.value)),
+        facts=Facts(node, facts.pods, facts.nproc, facts.sizes, facts.master, facts.soft, facts.hard),
+        launch=case.launch,
+        equals=case.equals,
+        gpus=case.gpus,
+        chosen=case.chosen,
+    )
+
+
+def _container(kin: Kin, rank: str) -> Container:
+    """The container with another rank in its env."""
+    old = kin.case.container
+    entries = list(old.env.entries)
+    for place in kin.places:
+        entries[place] = {"name": entries[place]["name"], "value": rank}
+    return Container(old.field, old.index, old.raw, old.name, Env(entries, old.env.last))
