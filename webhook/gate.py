@@ -9,17 +9,19 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webhook import caller
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
     from webhook.metrics import Metrics
+
+    Asgi = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 CLIENT = "client"  # in the state of an ASGI scope: who sends it
 MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
@@ -57,7 +59,7 @@ class Gate:
 
     def __init__(  # noqa: PLR0913 - all it depends on is handed in
         self,
-        app: ASGIApp,
+        app: Asgi,
         *,
         most: int,
         most_bytes: int,
@@ -76,7 +78,7 @@ class Gate:
         self.held = 0
         self.in_flight = 0
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """The ASGI callable. Most requests are small, whole and in time, anybody's, and answered in one go."""
         if self._callers is None:
             client = _client(scope)
