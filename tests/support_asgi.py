@@ -17,7 +17,7 @@ from webhook.metrics import Metrics
 from webhook.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from starlette.types import ASGIApp, Message
 
@@ -82,7 +82,7 @@ class Wire:
     leaves: bool = False
     stalls: bool = False
     query: bytes = b"timeout=3s"
-    told: Mapping[str, Any] = field(default_factory=dict)
+    client: object = None
     sent: list[Message] = field(default_factory=list)
     taken: int = 0
 
@@ -100,8 +100,7 @@ class Wire:
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": self.method, "path": self.path,
             "raw_path": self.path.encode(), "query_string": self.query, "root_path": "", "scheme": "https",
             "headers": [(name.encode(), value.encode()) for name, value in self.headers], "client": ("127.0.0.1", 1),
-            "server": ("127.0.0.1", 8443), "state": {},
-            "extensions": {"rankfix": self.told},
+            "server": ("127.0.0.1", 8443), "state": {} if self.client is None else {"client": self.client},
         }  # fmt: skip
         await asgi(scope, self._receive, self._send)
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
+    from webhook.gate import Asgi
     from webhook.metrics import Metrics
     from webhook.mutate import Answer
     from webhook.policy import Policy
@@ -199,7 +200,7 @@ def _error(message: str) -> bytes:
 class App(FastAPI):
     """A FastAPI app whose admission path comes before its middleware."""
 
-    def __init__(self, admission: ASGIApp | None) -> None:
+    def __init__(self, admission: Asgi | None) -> None:
         super().__init__(title="rankfix", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
         self._admission = admission
         self.add_exception_handler(HTTPException, _http_error)
@@ -218,7 +219,7 @@ async def _http_error(_request: Request, exc: Exception) -> Response:
 
 
 def build(
-    admission: ASGIApp | None,
+    admission: Asgi | None,
     *,
     metrics: Metrics,
     version: str,

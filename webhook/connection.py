@@ -12,12 +12,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from webhook import caller
-from webhook.gate import EXTENSION
+from webhook.gate import CLIENT
 from webhook.onewrite import OneWrite
 
 if TYPE_CHECKING:
     import asyncio
 
+    from starlette.types import Scope
     from uvicorn import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
@@ -51,7 +52,9 @@ class Limits:
 class Connection(OneWrite):
     """The protocol, a guest of a `Room`.
 
-    A request's scope says under `extensions` when its first byte came and what names its client's certificate has.
+    The scope of a request has it under `state`, as the `Client` that a `Gate` looks for. It's on the way of each pod,
+    so what can be seen from uvicorn's own state isn't written down once more: a message that has begun and has no
+    cycle yet is a head that isn't whole.
     """
 
     def __init__(
@@ -64,60 +67,53 @@ class Connection(OneWrite):
         room: Room,
         limits: Limits,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, {**app_state, CLIENT: self}, _loop)
         self.room, self.limits = room, limits
-        self.phase, self.since, self.served = Phase.IDLE, room.clock(), 0
+        self.since = room.clock()
+        self.names: frozenset[str] | None = None
         self._taken = 0
-        self._names: frozenset[str] | None = None
         self._leaving: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Take the client in."""
         super().connection_made(transport)
-        self._names = caller.names(transport.get_extra_info("ssl_object"))
+        self.names = caller.names(transport.get_extra_info("ssl_object"))
         self.room.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         self.room.gone(self)
+        self.app_state = {}  # which holds this connection
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse, within the limits."""
-        if self.phase is Phase.IDLE:
-            self.phase, self.since = Phase.HEAD, self.room.clock()
-            self._taken = 0
+        before = self.scope
+        OneWrite.data_received(self, data)
+        if self.scope is not before:  # a message has begun
+            self.since, self._taken = self.room.clock(), 0
         self._taken += len(data)
-        super().data_received(data)
-        if self.phase is Phase.HEAD and self._taken > LARGEST_HEAD:
+        if self._taken > LARGEST_HEAD:
+            self._bound()
+
+    def _bound(self) -> None:
+        if self.phase is Phase.HEAD:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "header-too-large")
         elif self._taken > self.limits.request_bytes:
             self._abort("request-too-large")
 
-    def on_message_begin(self) -> None:
-        """Tell the app what it can't see."""
-        super().on_message_begin()
-        self._taken = 0 if self.phase is Phase.REQUEST else self._taken
-        self.scope["extensions"] = {EXTENSION: {"arrived": self.since, "names": self._names}}
+    @property
+    def phase(self) -> Phase:
+        """What it does."""
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's types don't say that there may be none yet
+        if self.scope is not (cycle.scope if cycle else None):
+            return Phase.HEAD
+        return Phase.IDLE if cycle is None or cycle.response_complete else Phase.REQUEST
 
-    def on_headers_complete(self) -> None:
-        """A head is whole."""
-        super().on_headers_complete()
-        self.phase = Phase.REQUEST
-
-    def on_message_complete(self) -> None:
-        """A body is whole, which may have had its answer long ago."""
-        super().on_message_complete()
-        if self.cycle.response_complete:
-            self.phase, self.since = Phase.IDLE, self.room.clock()
-
-    def on_response_complete(self) -> None:
-        """An answer is whole; requests that came behind this one may wait for theirs, and its own body be under way."""
-        super().on_response_complete()
-        self.served += 1
-        self.since = self.room.clock()
-        if self.cycle.response_complete and not self.cycle.more_body:
-            self.phase = Phase.IDLE
+    def whole(self, scope: Scope) -> int | None:
+        """The size of a request's body, if all of it is there."""
+        cycle = self.cycle
+        return None if cycle.more_body or cycle.scope is not scope else len(cycle.body)
 
     def send_400_response(self, msg: str) -> None:
         """Bytes that are no HTTP."""
@@ -129,13 +125,19 @@ class Connection(OneWrite):
         """Whether nothing can be done for it until its client sends more."""
         return self.phase is not Phase.REQUEST or self.cycle.more_body
 
+    @property
+    def known(self) -> bool:
+        """Whether its client has asked anything yet."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None
+
     def leave(self) -> None:
         """End it at once."""
         self.transport.abort()
 
     def finish(self) -> None:
         """Let an answer that is being made be the last one; an idle connection stays as it is."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's type doesn't say that there may be none yet
+        cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False
             cycle.default_headers = [*cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
@@ -147,11 +149,11 @@ class Connection(OneWrite):
             self._leaving = self._leaving or now
             if now - self._leaving > _LEAVING:
                 self.transport.abort()
-        elif self.phase is Phase.HEAD and waited > self.limits.head:
+        elif (phase := self.phase) is Phase.HEAD and waited > self.limits.head:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "header-timeout")
-        elif self.phase is Phase.IDLE and waited > self.limits.idle:
+        elif phase is Phase.IDLE and waited > self.limits.idle:
             self.transport.close()
-        elif self.phase is Phase.REQUEST and waited > self.limits.head + self.limits.body + _WRITING:
+        elif phase is Phase.REQUEST and waited > self.limits.head + self.limits.body + _WRITING:
             self._abort("stuck")
 
     def _refuse(self, status: HTTPStatus, cause: str) -> None:

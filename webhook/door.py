@@ -31,7 +31,7 @@ class Arrival:
 
     since: float
     task: asyncio.Task[None] | None = None
-    served: int = 0
+    known: bool = False
     waits: bool = True
     begun: bool = False
 

@@ -9,25 +9,37 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from webhook import caller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Coroutine
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
     from webhook.metrics import Metrics
 
-EXTENSION = "rankfix"  # of the ASGI scope: `arrived`, of the request's first byte, and `names`, of its client
+    Asgi = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
+
+CLIENT = "client"  # in the state of an ASGI scope: who sends it
 MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
-_COUNTED_FROM = 256 * 1024  # bytes of a body, before which there can't be too many
+_LARGE = 256 * 1024  # bytes of a body: a smaller one can't hold too many
 _FORBIDDEN, _TOO_LARGE, _UNAVAILABLE = 403, 413, 503
 _TIMEOUT = re.compile(rb"(?:^|&)timeout=((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms|m|s))+)(?:&|$)")
 _PART = re.compile(rb"([0-9.]+)(h|ms|m|s)")
 _SECONDS = {b"h": 3600.0, b"m": 60.0, b"s": 1.0, b"ms": 0.001}
+
+
+class Client(Protocol):
+    """Who sends a request: since when, and what names its certificate has."""
+
+    since: float
+    names: frozenset[str] | None
+
+    def whole(self, scope: Scope) -> int | None:
+        """The size of the body, if all of it is there."""
 
 
 class Refused(Exception):
@@ -47,7 +59,7 @@ class Gate:
 
     def __init__(  # noqa: PLR0913 - all it depends on is handed in
         self,
-        app: ASGIApp,
+        app: Asgi,
         *,
         most: int,
         most_bytes: int,
@@ -62,17 +74,23 @@ class Gate:
         self._callers = callers
         self._metrics = metrics
         self._log = log
-        self.clock = clock
+        self._clock = clock
         self.held = 0
         self.in_flight = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI callable."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """The ASGI callable. Most requests are small, whole and in time, anybody's, and answered in one go."""
+        if self._callers is None:
+            client = _client(scope)
+            if client is not None and (client.whole(scope) or _LARGE) < _LARGE and self.in_time(scope, client):
+                return self._app(scope, receive, send)
+        return self._watched(scope, receive, send)
+
+    async def _watched(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(self, scope, receive)
         self.in_flight += 1
         try:
-            if self._callers is not None or self.in_flight > self._most:
-                self._check(scope)
+            self._check(scope)
             await self._app(scope, body.receive, send)
         except Refused as refused:
             self._metrics.refused(refused.cause)
@@ -82,9 +100,15 @@ class Gate:
             self.in_flight -= 1
             self.held -= body.size
 
+    def in_time(self, scope: Scope, client: Client | None) -> bool:
+        """Whether the caller still waits."""
+        wait = seconds(scope["query_string"])
+        return wait is None or client is None or self._clock() < client.since + wait
+
     def _check(self, scope: Scope) -> None:
+        client = _client(scope)
         if self._callers is not None:
-            why = caller.why_not(_told(scope).get("names"), self._callers)
+            why = caller.why_not(client.names if client else None, self._callers)
             if why:
                 raise Refused(_FORBIDDEN, "caller", why)
         if self.in_flight > self._most:
@@ -92,10 +116,7 @@ class Gate:
 
 
 class _Body:
-    """The body of one request as it comes, which is counted. When all is there, the answer must still be in time.
-
-    This is on the way of each pod: it's written so as to cost next to nothing where all is well.
-    """
+    """The body of one request as it comes, which is counted. When all is there, the answer must still be in time."""
 
     __slots__ = ("_gate", "_receive", "_scope", "_values", "size")
 
@@ -110,10 +131,10 @@ class _Body:
             gate, size = self._gate, len(message["body"])
             self.size += size
             gate.held += size
-            if gate.held > gate.most_bytes or self.size > _COUNTED_FROM:
+            if gate.held > gate.most_bytes or self.size > _LARGE:
                 self._bound(message["body"])
-            if not message["more_body"]:
-                self._be_in_time()
+            if not message["more_body"] and not gate.in_time(self._scope, _client(self._scope)):
+                raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over")
         return message
 
     def _bound(self, body: bytes) -> None:
@@ -122,23 +143,16 @@ class _Body:
             raise Refused(
                 _UNAVAILABLE, "memory", f"more than {gate.most_bytes} bytes of bodies at once (setting max-bodies)"
             )
-        if self.size > _COUNTED_FROM:
+        if self.size > _LARGE:
             # Each value but the last one of a list or an object has a comma behind it; those in a text count too
             self._values += sum(map(body.count, (b",", b"[", b"{")))
         if self._values > MOST_VALUES:
             raise Refused(_TOO_LARGE, "too-many-values", f"the body holds more than {MOST_VALUES} values")
 
-    def _be_in_time(self) -> None:
-        wait = seconds(self._scope["query_string"])
-        if wait is not None:
-            arrived = _told(self._scope).get("arrived")
-            if arrived is not None and self._gate.clock() >= arrived + wait:
-                raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over")
 
-
-def _told(scope: Scope) -> dict[str, Any]:
-    told: dict[str, Any] = scope.get("extensions", {}).get(EXTENSION, {})
-    return told
+def _client(scope: Scope) -> Client | None:
+    client: Client | None = scope["state"].get(CLIENT)
+    return client
 
 
 @functools.lru_cache(64)

@@ -117,7 +117,7 @@ class Metrics:
 
     def follow_load(self, *, requests: Callable[[], float], connections: Callable[[], float]) -> None:
         """Show how much there is at this moment."""
-        self._follow("in_flight", "Requests to /mutate without an answer yet.", "livesum", requests)
+        self._follow("in_flight", "Requests to /mutate whose bodies are on their way.", "livesum", requests)
         self._follow("connections", "Open connections, handshakes included.", "livesum", connections)
 
     def follow_cache(self, cache: str, uses: Callable[[], tuple[int, int]]) -> None:

@@ -1,7 +1,7 @@
 """How many connections there are, and which of them has to go when one more wants in.
 
-Who is let go is who waits for its client for longest: first of all one that never had an answer, since the API server's
-idle connections have had one, and a stranger's thousand silent ones haven't.
+Who is let go is who waits for its client for longest: first of all one that has never asked anything, since the API
+server's idle connections have, and a stranger's thousand silent ones haven't.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ _PAUSE = 3.0  # seconds without a look: it was us who were away
 
 
 class Guest(Protocol):
-    """A connection: since when it is in its present state, and how many answers it had before."""
+    """A connection: since when it is in its present state, and whether its client has asked anything before."""
 
     since: float
-    served: int
+
+    @property
+    def known(self) -> bool:
+        """Whether its client has asked anything yet."""
 
     @property
     def waits(self) -> bool:
@@ -59,7 +62,7 @@ class Room:
     def send_away(self) -> bool:
         """Let the one go that can be spared best; False if there is none."""
         waiting = [guest for guest in self.guests if guest.waits]
-        spared = min(waiting, key=lambda guest: (guest.served > 0, guest.since), default=None)
+        spared = min(waiting, key=lambda guest: (guest.known, guest.since), default=None)
         if spared is None or self.clock() - spared.since < SETTLED:
             return False
         self.ended("full")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n"
-LIMITS = Limits(idle=5, head=2, body=3, request_bytes=10_000)
+LIMITS = Limits(idle=5, head=2, body=3, request_bytes=100_000)
 
 
 class Wire(asyncio.Transport):
@@ -127,15 +127,29 @@ async def test_a_request_that_is_never_over(it: Scene) -> None:
 
 
 @scene
-async def test_the_time_begins_anew_with_each_state(it: Scene) -> None:
-    """Idle after an answer, whatever went before."""
+async def test_the_time_begins_anew_with_each_request(it: Scene) -> None:
+    """Idle after an answer, and a head after that has all of its time."""
+    assert not it.connection.known
     it.gets(HEAD + b"{}{}")
-    it.now += 30
+    it.now += 4
     await it.answered()
-    assert it.connection.phase is Phase.IDLE
-    assert it.connection.served == 1
-    assert it.after(4.9) == []
+    assert (it.connection.phase, it.connection.known) == (Phase.IDLE, True)
+    it.gets(b"POST /mut")
+    assert it.connection.phase is Phase.HEAD
+    assert it.after(1.9) == []
+    it.gets(b"ate")
     assert it.after(0.2) == ["close"]
+
+
+@scene
+async def test_a_body_that_is_there(it: Scene) -> None:
+    """Whoever asks is told its size once it's whole, and only of the request that it belongs to."""
+    it.gets(HEAD + b"{}")
+    client, scope = it.connection.cycle.scope["state"]["client"], it.connection.cycle.scope
+    assert (client, client.whole(scope)) == (it.connection, None)
+    it.gets(b"{}")
+    assert client.whole(scope) == 4
+    assert client.whole({}) is None
 
 
 @scene
@@ -151,7 +165,7 @@ async def test_who_never_takes_the_end(it: Scene) -> None:
 async def test_a_request_without_end(it: Scene) -> None:
     """More bytes than any request has are no request."""
     it.gets(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-    for _ in range(12):
+    for _ in range(120):
         it.gets(b"1;" + b"x" * 900 + b"\r\n{\r\n")
     assert it.wire.ends[0] == "abort"
     assert it.ended[0] == "request-too-large"

@@ -103,7 +103,7 @@ def test_accepting_fails_for_a_while(number: int, sent_away: int, monkeypatch: p
     class Idle:
         """A guest that can be spared."""
 
-        since, served, waits, left = 0.0, 1, True, 0
+        since, known, waits, left = 0.0, True, True, 0
 
         def look(self, now: float) -> None: ...
 

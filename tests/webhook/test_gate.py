@@ -54,6 +54,18 @@ class Gated:
         return f'rankfix_refused_total{{cause="{cause}"}} 1.0' in self.metrics.render().decode()
 
 
+@dataclass
+class Client:
+    """Who sends a request, and how much of it is there when it's asked for."""
+
+    since: float = NOW
+    names: frozenset[str] | None = None
+    size: int | None = None
+
+    def whole(self, _scope: Scope) -> int | None:
+        return self.size
+
+
 def gated(*, most: int = 2, most_bytes: int = 1000, callers: list[str] | None = None, inner: Any = None) -> Gated:
     inner, metrics, log = inner or Inner(), Metrics(CollectorRegistry(), version="1"), io.StringIO()
     gate = Gate(
@@ -92,6 +104,7 @@ def test_durations_as_go_writes_them(query: bytes, wait: float | None) -> None:
     assert seconds(query) == wait
 
 
+@pytest.mark.parametrize("size", [None, 2, 10**6])
 @pytest.mark.parametrize(
     ("arrived", "query", "made"),
     [
@@ -102,10 +115,14 @@ def test_durations_as_go_writes_them(query: bytes, wait: float | None) -> None:
         (None, b"timeout=3s", 1),
     ],
 )
-def test_an_answer_that_comes_too_late_is_not_made(arrived: float | None, query: bytes, made: int) -> None:
+def test_an_answer_that_comes_too_late_is_not_made(
+    arrived: float | None, query: bytes, made: int, size: int | None
+) -> None:
     """By then the API server has given up; its next call is the one that counts."""
     it = gated()
-    reply = Wire([b"a", b"b"], query=query, told={} if arrived is None else {"arrived": arrived}).send_to(it.gate)
+    reply = Wire([b"a", b"b"], query=query, client=None if arrived is None else Client(arrived, size=size)).send_to(
+        it.gate
+    )
     assert reply
     assert (it.inner.made, reply.status) == (made, 200 if made else 503)
     assert it.refused("late") is not bool(made)
@@ -131,7 +148,7 @@ def test_an_answer_that_comes_too_late_is_not_made(arrived: float | None, query:
 def test_callers(allowed: list[str] | None, names: frozenset[str] | None, cause: str | None) -> None:
     """Without a CA anybody; with one, who shows a certificate of it; with names, who has one of them: else 403."""
     it = gated(callers=allowed)
-    reply = Wire([b"{}"], told={"names": names}).send_to(it.gate)
+    reply = Wire([b"{}"], client=Client(names=names)).send_to(it.gate)
     assert reply
     assert reply.status == (200 if cause is None else 403)
     assert it.refused("caller") is (cause is not None)
@@ -171,7 +188,7 @@ def test_one_request_too_many() -> None:
     assert it.refused("overload")
     assert wires[2].taken == 0
     assert together(it, Wire([b"x"])) == [200]
-    assert it.gate.in_flight == 0
+    assert (it.gate.in_flight, it.gate.held) == (0, 0)
 
 
 def test_all_bodies_at_once_are_bounded() -> None:
@@ -186,9 +203,9 @@ def test_all_bodies_at_once_are_bounded() -> None:
 def test_a_client_that_leaves_is_neither_late_nor_held() -> None:
     """What it sent is given back."""
     it = gated()
-    assert Wire([b"x" * 900], leaves=True, told={"arrived": 0.0}).send_to(it.gate) is None
+    assert Wire([b"x" * 900], leaves=True, client=Client(0.0)).send_to(it.gate) is None
     assert not it.refused("late")
-    assert it.gate.in_flight == 0
+    assert (it.gate.in_flight, it.gate.held) == (0, 0)
     assert together(it, Wire([b"x" * 500]), Wire([b"x" * 500])) == [200, 200]
 
 

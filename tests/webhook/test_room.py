@@ -15,7 +15,7 @@ class Guest:
 
     name: str
     since: float
-    served: int = 0
+    known: bool = False
     waits: bool = True
     said: list[object] = field(default_factory=list)
 
@@ -48,11 +48,11 @@ def room(most: int, *guests: Guest) -> tuple[Room, Clock, list[str]]:
     ("guests", "leaves"),
     [
         ([Guest("old", 10), Guest("new", 20)], "old"),
-        ([Guest("api server", 10, served=9), Guest("stranger", 90)], "stranger"),
-        ([Guest("api server", 20, served=9), Guest("other", 10, served=1)], "other"),
+        ([Guest("api server", 10, known=True), Guest("stranger", 90)], "stranger"),
+        ([Guest("api server", 20, known=True), Guest("other", 10, known=True)], "other"),
         ([Guest("busy", 10, waits=False), Guest("new", 98)], "new"),
         ([Guest("busy", 10, waits=False), Guest("just now", 99.5)], None),
-        ([Guest("api server", 10, served=9), Guest("just now", 99.5)], None),
+        ([Guest("api server", 10, known=True), Guest("just now", 99.5)], None),
         ([Guest("busy", 10, waits=False), Guest("busy too", 10, waits=False)], None),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

@@ -66,7 +66,7 @@ def test_a_body_of_framing_only(folder: Path) -> None:
     with threaded(folder, max_body=1024) as (running, _), tls_socket(running) as odd:
         odd.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         with contextlib.suppress(ConnectionError, ssl.SSLError):
-            for _ in range(50):
+            for _ in range(100):
                 odd.sendall(b"1;%s\r\n{\r\n" % (b"x" * 1000))
         assert closes(odd)
         assert ended(running, "request-too-large") == 1
