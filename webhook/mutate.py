@@ -146,7 +146,7 @@ class Remembering:
             size = sum(map(len, essence))
             self.verdicts.keep(essence, verdict, size)
             family, rank = kin.cut(essence)
-            known = kin.of(view, decision, rank) if family is not None else None
+            known = kin.of(view, decision, family, rank) if family is not None else None
             if known is not None and family is not None:
                 self.kin.keep(family, known, size)
         return verdict
