@@ -146,6 +146,7 @@ def measured(calls: int, console: Console) -> dict[str, dict[str, dict[str, floa
         handler = partial(_answered, answer)
         rows = [measure(case, handler) for case in all_cases(calls)]
         console.print(table(rows))
-        console.print(growth(rows))
+        if answer is respond:  # what is remembered costs nothing to judge
+            console.print(growth(rows))
         figures[title] = {row.case.name: row.figures() for row in rows}
     return figures

@@ -30,7 +30,7 @@ READS_ENVIRONMENT = {
     "trainer/spawn.py",
 }
 # The outermost edges: where an unforeseen fault becomes an answer or an exit code instead of a broken call.
-CATCHES_ALL = {"webhook/app.py", "webhook/cli.py", "webhook/mutate.py", "trainer/__main__.py"}
+CATCHES_ALL = {"webhook/app.py", "webhook/book.py", "webhook/cli.py", "webhook/mutate.py", "trainer/__main__.py"}
 
 
 def name(path: Path) -> str:

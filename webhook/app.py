@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from webhook.errors import BadReview
 from webhook.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from starlette.requests import Request
     from starlette.types import Message, Receive, Scope, Send
@@ -205,12 +205,11 @@ class App(FastAPI):
         self._admission = admission
         self.add_exception_handler(HTTPException, _http_error)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """The ASGI callable."""
         if self._admission and scope["type"] == "http" and scope["path"] == "/mutate":
-            await self._admission(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+            return self._admission(scope, receive, send)
+        return super().__call__(scope, receive, send)
 
 
 async def _http_error(_request: Request, exc: Exception) -> Response:

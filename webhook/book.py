@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webhook.mutate import Answer
 
 DELAY = 0.02  # seconds
-_MOST = 64  # answers that wait
+_MOST = 32  # answers that wait
 
 
 class Book:
@@ -37,8 +37,8 @@ class Book:
         self._waiting.append((answer, seconds))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_later(DELAY, self.write)
-        elif len(self._waiting) >= _MOST:
-            self.write()
+        elif len(self._waiting) == _MOST:
+            asyncio.get_running_loop().call_soon(self.write)  # when this answer has left
 
     def write(self) -> None:
         """Write down all that waits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.jsonpatch import Operation, Patch, add, pointer, remove, replace
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from webhook.pod import Container, Pod
 
 
-@dataclass(frozen=True, slots=True)
-class SetEnv:
+class SetEnv(NamedTuple):
     """The entry of `name` that counts becomes `value`; a new one goes to the end of the list."""
 
     container: Container
@@ -50,8 +49,7 @@ class AddWords:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SetNote:
+class SetNote(NamedTuple):
     """An annotation of the pod gets a value, or goes (None)."""
 
     key: str
@@ -81,9 +79,12 @@ def to_patch(pod: Pod, edits: Iterable[Edit]) -> Patch:
         else:
             words.append(edit)
     patch = [operation for group in env.values() for operation in _env(group)]
-    patch += _texts(texts)
-    patch += _words(words)
-    patch += _notes(pod, notes)
+    if texts:
+        patch += _texts(texts)
+    if words:
+        patch += _words(words)
+    if notes:
+        patch += _notes(pod, notes)
     return patch
 
 

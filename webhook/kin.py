@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from webhook import notes
 from webhook.case import Case
 from webhook.edits import Edit, SetEnv, SetNote
-from webhook.facts import Facts, Found
+from webhook.envelope import pod_of
+from webhook.facts import Facts, Found, Replica, replica
 from webhook.launch import LaunchClass
-from webhook.pod import Container, Env
+from webhook.pod import Container, Env, read
 from webhook.policy import Mode, Status
 from webhook.result import Decision, Judged
 from webhook.rules import RULES
@@ -29,15 +30,31 @@ if TYPE_CHECKING:
     from webhook.pod import Pod
     from webhook.rules import Rule
 
-Family = tuple[object, ...]
-"""What the pods of a job share, as a key."""
-
 _RANK = re.compile(rb'("name":"(?:PET_NODE_)?RANK","value":)"(0|[1-9][0-9]{0,8})"')
 _INDEX = re.compile(rb'(replica-index":)"(0|[1-9][0-9]{0,8})"')
 _NAMES = ("RANK", "PET_NODE_RANK")
 _SIMPLE = frozenset({"C1", "C2", "A1"})  # they write NODE_RANK, so that there is a change whatever the rank
 _STATUS = frozenset({Status.PROCESS, Status.NODE, Status.ENVIRONMENT})
 _BY_ID = {rule.id: rule for rule in RULES}
+
+
+class Family(NamedTuple):
+    """What the pods of a job share, as a key: their JSON in pieces, and by how much the index is less than the rank.
+
+    Behind each second piece stood a rank, or an index; `ahead` is None where there is no index.
+    """
+
+    containers: tuple[bytes, ...]
+    labels: tuple[bytes, ...]
+    rest: tuple[bytes, bytes, bytes]
+    ahead: int | None
+    first: bool  # rank 0: a Master's number of processes may be another
+
+    def member(self, rank: int) -> Essence:
+        """The pod of this rank."""
+        labels = _with(self.labels, rank - (self.ahead or 0))
+        annotations, owners, init_containers = self.rest
+        return labels, annotations, owners, _with(self.containers, rank), init_containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +83,8 @@ def cut(parts: Essence) -> tuple[Family | None, int]:
     if len(ranks) != 1 or len(indices) > 1:
         return None, -1
     rank = int(ranks.pop())
-    before = rank - int(indices.pop()) if indices else None
-    return (shared, shared_labels, annotations, owners, init_containers, before, rank == 0), rank
+    ahead = rank - int(indices.pop()) if indices else None
+    return Family(shared, shared_labels, (annotations, owners, init_containers), ahead, rank == 0), rank
 
 
 def _without(pattern: re.Pattern[bytes], text: bytes) -> tuple[tuple[bytes, ...], set[bytes]]:
@@ -78,7 +95,13 @@ def _without(pattern: re.Pattern[bytes], text: bytes) -> tuple[tuple[bytes, ...]
     return tuple(pieces), values
 
 
-def of(pod: Pod, decision: Decision, rank: int) -> Kin | None:
+def _with(pieces: tuple[bytes, ...], number: int) -> bytes:
+    """The text that these pieces are left of, with another number."""
+    value = b'"%d"' % number
+    return b"".join([piece + value if at % 2 else piece for at, piece in enumerate(pieces)])
+
+
+def of(pod: Pod, decision: Decision, family: Family, rank: int) -> Kin | None:
     """The kin of a pod of this rank, if nothing but numbers in its decision can depend on the rank.
 
     Its one managed container is under one of the simplest rules, in mode `auto`, for the first time; F1 compares a rank
@@ -99,12 +122,22 @@ def of(pod: Pod, decision: Decision, rank: int) -> Kin | None:
         and pod.annotations.keys().isdisjoint(notes.RESULTS)
         and all(isinstance(edit, SetEnv | SetNote) for edit in decision.edits)
     )
-    if not simple or not decision.rules:
+    if not simple or not decision.rules or not _are_told_apart(family, rank + 1, case.container):
         return None
     places = tuple(env.last[name] for name in _NAMES if name in env)
     rules = tuple(_BY_ID[rule] for rule in decision.rules)
     results = tuple(edit for edit in decision.edits if isinstance(edit, SetNote))
     return Kin(pod, case, decision, rules, places, results)
+
+
+def _are_told_apart(family: Family, rank: int, like: Container) -> bool:
+    """Whether the pod of this rank has it wherever the rank is read: JSON has other ways to write a name."""
+    other = read(pod_of(family.member(rank)))
+    (container,) = (container for container in other.containers if container.index == like.index)
+    seen = replica(other.labels)
+    index = seen.index if isinstance(seen, Replica) else None
+    wanted = None if family.ahead is None else rank - family.ahead
+    return index == wanted and all(container.env.text(name) == str(rank) for name in _NAMES if name in like.env)
 
 
 def decided(kin: Kin, rank: int) -> Decision | None:

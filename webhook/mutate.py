@@ -124,31 +124,27 @@ class Remembering:
             self._policy = policy
         essence = envelope.essence(seen)
         try:
-            verdict = self.verdicts.get(essence) or self._by_kin(essence) or self._by_itself(essence, policy)
+            verdict = self.verdicts.get(essence) or self._judge(essence, policy)
         except Exception:  # noqa: BLE001 - as in `respond`, which meets it again and says what it is
             return respond(body, policy, decide=self._decide)
         return _opened_answer(seen, verdict)
 
-    def _by_kin(self, essence: Essence) -> Verdict | None:
-        """The verdict on a pod whose job is known; there may be thousands of those, so it isn't remembered."""
+    def _judge(self, essence: Essence, policy: Policy) -> Verdict:
+        """The verdict on a pod that wasn't seen before: by what is known of its kin, or by itself."""
         family, rank = kin.cut(essence)
         known = self.kin.get(family) if family is not None else None
         decision = kin.decided(known, rank) if known is not None else None
-        if known is None or decision is None:
-            return None
-        return _verdict(decision, known.pod.job, to_patch(known.pod, decision.edits))
-
-    def _by_itself(self, essence: Essence, policy: Policy) -> Verdict:
+        if known is not None and decision is not None:  # there may be thousands of those, so it isn't remembered
+            return _verdict(decision, known.pod.job, to_patch(known.pod, decision.edits))
         view = pod.read(envelope.pod_of(essence))
         decision = self._decide(view, policy)
         verdict = _verdict(decision, view.job, to_patch(view, decision.edits))
         if verdict.reason not in _SILENT:
             size = sum(map(len, essence))
             self.verdicts.keep(essence, verdict, size)
-            family, rank = kin.cut(essence)
-            known = kin.of(view, decision, rank) if family is not None else None
-            if known is not None and family is not None:
-                self.kin.keep(family, known, size)
+            first = kin.of(view, decision, family, rank) if family is not None else None
+            if first is not None and family is not None:
+                self.kin.keep(family, first, size)
         return verdict
 
 

@@ -132,15 +132,28 @@ def test_a_rank_that_cannot_be() -> None:
         (b'replica-index":"3"', b'replica-index":"4"'),
         (b'replica-index":"3"', b'replica-index":"3","replica-index":"7"'),
         (b'replica-index":"3"', b'x":"3"'),
+        (b'replica-index":"3"', b'replica-index":"03"'),
+        (b'replica-index":"3"', b'replica\\u002dindex":"3"'),
+        (b'"RANK","value":"4"', b'"R\\u0041NK","value":"4"'),
+        (b'"name":"RANK","value":"4"', b'"n\\u0061me":"RANK","value":"4"'),
+        (b'"PET_NODE_RANK","value":"4"', b'"PET_NODE_R\\u0041NK","value":"4"'),
         (b'"image":', b'"x":{"name":"RANK","value":"4"},"image":'),
         (b'"image":', b'"workingDir":"\\"name\\":\\"RANK\\",\\"value\\":\\"4\\"","image":'),
     ],
 )
 def test_odd_writing(old: bytes, new: bytes) -> None:
     """Ranks and indices that aren't written as an operator writes them lead to the answer that they would get alone."""
-    odd = [data.replace(old, new) for data in of_nodes(MANY)]
-    assert odd[4] != of_nodes(MANY)[4]
-    same(Remembering(), [*of_nodes(MANY)[:4], *odd, *of_nodes(MANY)[4:]])
+    bodies = of_nodes(MANY.but(nproc="1"))
+    odd = [data.replace(old, new) for data in bodies]
+    assert odd[4] != bodies[4]
+    same(Remembering(), [*bodies[:4], *odd, *bodies[4:]])
+    # what wasn't cut stays as it is while the other ranks go on
+    rest = [odd[4].replace(b'"RANK","value":"4"', b'"RANK","value":"%d"' % k) for k in range(5, 8)]
+    rest += [one.replace(b'replica-index":"3"', b'replica-index":"%d"' % (k - 1)) for k, one in enumerate(rest, 5)]
+    rest += [
+        one.replace(b'NODE_RANK","value":"4"', b'NODE_RANK","value":"%d"' % (4 + k % 4)) for k, one in enumerate(rest)
+    ]
+    same(Remembering(), [odd[4], *rest])
 
 
 def test_what_is_cut() -> None:
