@@ -70,4 +70,7 @@ if [ -z "$(find "$packed" -newermt '7 days ago' -newer "$0" 2>/dev/null)" ]; the
     "make_$kind" "$packed.$$"
     mv "$packed.$$" "$packed"
 fi
-docker import --change "LABEL org.opencontainers.image.title=\"$PRETTY_NAME with $python\"" "$packed" "$tag" >/dev/null
+made=$(stat -c %Y "$packed")
+if [ "$(docker image inspect --format '{{index .Config.Labels "rankfix.made"}}' "$tag" 2>/dev/null)" != "$made" ]; then
+    docker import --change "LABEL rankfix.made=$made" "$packed" "$tag" >/dev/null
+fi
