@@ -99,16 +99,14 @@ def build(image: str, wish: Wish) -> Built:
     if image == "trainer" and wish.mnist == _NO_DATA:
         arguments["DATA"] = ""
     inputs = image_context.digest(files, json.dumps(arguments), *(_layers(name) for name in (build_base, base)))
-    if _output(["docker", "image", "inspect", "--format", f'{{{{index .Config.Labels "{INPUTS}"}}}}', tag]) == inputs:
-        return Built(tag, fresh=False, seconds=time.monotonic() - began)
-    known = {**wish.labels, "org.opencontainers.image.base.name": base, INPUTS: inputs}
-    asks_the_network = image == "trainer" and wish.mnist is None
-    options = [] if asks_the_network else ["--network=none"]
-    options += [] if wish.cache else ["--no-cache"]
-    _docker(
-        ["build", *options, *_options(tag, arguments, known), f"--tag={wish.prefix}{NAMES[image]}:latest", "-"], files
-    )
-    return Built(tag, fresh=True, seconds=time.monotonic() - began)
+    fresh = _label(tag, INPUTS) != inputs
+    if fresh:
+        known = {**wish.labels, "org.opencontainers.image.base.name": base, INPUTS: inputs}
+        asks_the_network = image == "trainer" and wish.mnist is None
+        options = [*([] if asks_the_network else ["--network=none"]), *([] if wish.cache else ["--no-cache"])]
+        _docker(["build", *options, *_options(tag, arguments, known), "-"], files)
+    _output(["docker", "tag", tag, f"{wish.prefix}{NAMES[image]}:latest"])
+    return Built(tag, fresh, time.monotonic() - began)
 
 
 def release_words(image: str, wish: Wish) -> list[str]:
@@ -163,6 +161,10 @@ def _offline(kind: str) -> str:
     if ran.returncode:
         raise ImageError(f"no base: {ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else 'no reason given'}")
     return OFFLINE[kind]
+
+
+def _label(name: str, label: str) -> str | None:
+    return _output(["docker", "image", "inspect", "--format", f'{{{{index .Config.Labels "{label}"}}}}', name])
 
 
 def _layers(name: str) -> str:

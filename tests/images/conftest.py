@@ -45,7 +45,8 @@ def _builds(request: pytest.FixtureRequest) -> Iterator[Builds]:
         reason = engine.SKIP
         (pytest.fail if os.environ.get(REQUIRED) == "required" else pytest.skip)(reason)
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    wish = image.Wish(mnist=os.environ.get("MNIST_IDX_DIR", "none"), labels=image.labels())
+    given = os.environ.get
+    wish = image.Wish(given("BASE"), given("TRAINER_BASE"), given("MNIST_IDX_DIR", "none"), labels=image.labels())
     with ThreadPoolExecutor() as pool:
         yield {name: pool.submit(image.build, name, wish) for name in image.NAMES if f"{name}_image" in wanted}
 
