@@ -17,18 +17,21 @@ without() {
 }
 
 if answers; then exec "$@"; fi
-command -v docker >/dev/null && command -v dockerd >/dev/null || without "no Docker here (Debian: docker.io, containerd, runc, iptables)" "$@"
-[ "$(id -u)" = 0 ] || without "no Docker engine answers, and only root can start one" "$@"
+if ! command -v docker >/dev/null || ! command -v dockerd >/dev/null; then without "no Docker here (Debian: docker.io, containerd, runc, iptables)" "$@"; fi
+if [ "$(id -u)" != 0 ]; then without "no Docker engine answers, and only root can start one" "$@"; fi
 
 folder=$(mktemp -d)
 DOCKER_HOST=unix://$folder/sock
 export DOCKER_HOST
-# No bridge and no rules of the firewall: they would be there for all, and remain
+# No bridge and no rules of the firewall: they would be there for all, and remain. Addresses that docker doesn't take by itself:
+# the bridge of an engine that was here before may still hold those.
 dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" --host "$DOCKER_HOST" \
-    --bridge=none --iptables=false --log-level=warn >"$folder/log" 2>&1 &
+    --bridge=none --iptables=false --default-address-pool base=10.213.0.0/16,size=24 --log-level=warn >"$folder/log" 2>&1 &
 engine=$!
 
-end() {
+end() { # containers and networks first: their namespaces and bridges would outlive the engine
+    docker ps --all --quiet 2>/dev/null | xargs -r docker rm --force >/dev/null 2>&1 || true
+    docker network prune --force >/dev/null 2>&1 || true
     kill "$engine" 2>/dev/null || true
     wait "$engine" 2>/dev/null || true
     rm -rf "$folder"
