@@ -10,7 +10,7 @@ ARG BASE=python:3.13-slim
 ARG BUILD=${BASE}
 
 FROM ${BUILD} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
 WORKDIR /src
 # What the image is to have lies below /out, for a layer that is the same whenever it is made
 RUN python3 -m venv /out/opt/rankfix && ln -s /out/opt/rankfix /opt/rankfix && rm /opt/rankfix/bin/*ctivate*
@@ -19,15 +19,17 @@ RUN python3 -m venv /out/opt/rankfix && ln -s /out/opt/rankfix /opt/rankfix && r
 COPY constraints.txt pyproject.toml LICENSE README.md wheel[s] ./
 RUN if ls ./*.whl >/dev/null 2>&1; then printf '[global]\nno-index = true\nfind-links = /src\n' >/opt/rankfix/pip.conf; fi \
     && python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' >/tmp/needed.txt \
-    && /opt/rankfix/bin/python -m pip install --quiet --constraint constraints.txt --requirement /tmp/needed.txt
+    && /opt/rankfix/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --requirement /tmp/needed.txt
 COPY webhook webhook
 COPY certs certs
 COPY trainer trainer
-# One wheel, less the trainer. Bytecode is made by processes that always get the same folders, since what one has compiled before
+# One wheel, less the trainer; and kubernetes less its client for asyncio, which is as large as all the rest and imported by nobody
+# here. Bytecode is made by processes that always get the same folders, since what one has compiled before
 # shows in what it compiles next; nothing looks at run time whether it is current, since nothing changes in an image.
 RUN /opt/rankfix/bin/python -m pip wheel --quiet --no-deps --wheel-dir /dist . \
-    && /opt/rankfix/bin/python -m pip install --quiet --no-deps /dist/*.whl \
-    && rm -rf /opt/rankfix/lib/python3*/site-packages/trainer /opt/rankfix/bin/rankfix-train /opt/rankfix/pip.conf \
+    && /opt/rankfix/bin/python -m pip install --quiet --no-compile --no-deps /dist/*.whl \
+    && rm -rf /opt/rankfix/lib/python3*/site-packages/trainer /opt/rankfix/lib/python3*/site-packages/kubernetes/aio \
+        /opt/rankfix/bin/rankfix-train /opt/rankfix/pip.conf \
     && /opt/rankfix/bin/python -m pip uninstall --quiet --yes pip setuptools \
     && find /opt/rankfix/lib -name '*.py' -printf '%h\n' | LC_ALL=C sort -u \
         | xargs -n 40 -P "$(nproc)" python3 -m compileall -q -l --invalidation-mode unchecked-hash \

@@ -103,7 +103,8 @@ def build(image: str, wish: Wish) -> Built:
     if fresh:
         known = {**wish.labels, "org.opencontainers.image.base.name": base, INPUTS: inputs}
         asks_the_network = image == "trainer" and wish.mnist is None
-        options = [*([] if asks_the_network else ["--network=none"]), *([] if wish.cache else ["--no-cache"])]
+        options = ["--load"] if _buildx() else []  # some of its drivers would keep the image for themselves
+        options += [*([] if asks_the_network else ["--network=none"]), *([] if wish.cache else ["--no-cache"])]
         _docker(["build", *options, *_options(tag, arguments, known), "-"], files)
     _output(["docker", "tag", tag, f"{wish.prefix}{NAMES[image]}:latest"])
     return Built(tag, fresh, time.monotonic() - began)

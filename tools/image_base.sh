@@ -63,11 +63,13 @@ python=$(python_of)
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9 # one at a time: two images are built side by side
-packed=$cache/base-$kind-$VERSION_CODENAME.tar
-if [ -z "$(find "$packed" -newermt '7 days ago' -newer "$0" 2>/dev/null)" ]; then
+# The name has what is made how, so that another way of making it is another file
+packed=$cache/base-$kind-$VERSION_CODENAME-$(cksum <"$0" | cut -d ' ' -f 1).tar
+if [ -z "$(find "$packed" -newermt '7 days ago' 2>/dev/null)" ]; then
     echo "image_base: making $packed" >&2
     trap 'rm -f "$packed.$$"' EXIT
     "make_$kind" "$packed.$$"
+    rm -f "$cache/base-$kind"-*.tar
     mv "$packed.$$" "$packed"
 fi
 made=$(stat -c %Y "$packed")
