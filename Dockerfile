@@ -10,7 +10,7 @@ ARG BASE=python:3.13-slim
 ARG BUILD=${BASE}
 
 FROM ${BUILD} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONHASHSEED=0
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 WORKDIR /src
 # What the image is to have lies below /out, for a layer that is the same whenever it is made
 RUN python3 -m venv /out/opt/rankfix && ln -s /out/opt/rankfix /opt/rankfix && rm /opt/rankfix/bin/*ctivate*
@@ -32,7 +32,7 @@ RUN /opt/rankfix/bin/python -m pip wheel --quiet --no-deps --wheel-dir /dist . \
         /opt/rankfix/bin/rankfix-train /opt/rankfix/pip.conf \
     && /opt/rankfix/bin/python -m pip uninstall --quiet --yes pip setuptools \
     && find /opt/rankfix/lib -name '*.py' -printf '%h\n' | LC_ALL=C sort -u \
-        | xargs -n 40 -P "$(nproc)" python3 -m compileall -q -l --invalidation-mode unchecked-hash \
+        | xargs -n 40 -P "$(nproc)" python3 -m compileall -q -f -l --invalidation-mode unchecked-hash \
     && find /out -exec touch -h -d 1980-01-01Z {} +
 
 FROM ${BASE}
