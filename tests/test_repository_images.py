@@ -136,6 +136,13 @@ def test_a_release_has_bill_and_provenance(push: bool, where: str) -> None:
     assert any(word.startswith("--build-arg=SOURCE_DATE_EPOCH=") for word in words)
 
 
+def test_data_that_is_not_there(tmp_path: Path) -> None:
+    """A folder that is missing is said before anything is built."""
+    with pytest.raises(ImageError, match=r"is no folder: name one with the four official files, or say MNIST=none$"):
+        image._data("trainer", image.Wish(mnist=str(tmp_path / "nowhere")))
+    assert image._data("trainer", image.Wish(mnist="none")) == image._data("webhook", image.Wish(mnist=".")) == {}
+
+
 def script(name: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", ROOT / "tools" / name, *words], capture_output=True, text=True, check=False, cwd=ROOT, env=env

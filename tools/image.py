@@ -92,12 +92,8 @@ def build(image: str, wish: Wish) -> Built:
     tag = tag_of(image, wish.prefix)
     build_base, base = _bases(image, wish)
     wheels = image_wheels.fetch(image, image_wheels.python_of(build_base), image_wheels.cache())
-    data = Path(wish.mnist) if image == "trainer" and wish.mnist not in (None, _NO_DATA) else None
-    folders = {"wheels": wheels} | ({"mnist": data} if data else {})
-    files = image_context.context(DOCKERFILES[image], folders)
-    arguments = {"BASE": base} | ({"BUILD": build_base} if image == "webhook" else {})
-    if image == "trainer" and wish.mnist == _NO_DATA:
-        arguments["DATA"] = ""
+    files = image_context.context(DOCKERFILES[image], {"wheels": wheels, **_data(image, wish)})
+    arguments = {"BASE": base, **({"BUILD": build_base} if image == "webhook" else _data_argument(wish))}
     inputs = image_context.digest(files, json.dumps(arguments), *(_layers(name) for name in (build_base, base)))
     fresh = _label(tag, INPUTS) != inputs
     if fresh:
@@ -105,6 +101,7 @@ def build(image: str, wish: Wish) -> Built:
         asks_the_network = image == "trainer" and wish.mnist is None
         options = ["--load"] if _buildx() else []  # some of its drivers would keep the image for themselves
         options += [*([] if asks_the_network else ["--network=none"]), *([] if wish.cache else ["--no-cache"])]
+        print(f"image: building {tag} on {base}", file=sys.stderr)
         _docker(["build", *options, *_options(tag, arguments, known), "-"], files)
     _output(["docker", "tag", tag, f"{wish.prefix}{NAMES[image]}:latest"])
     return Built(tag, fresh, time.monotonic() - began)
@@ -115,7 +112,7 @@ def release_words(image: str, wish: Wish) -> list[str]:
     wished = wish.base if image == "webhook" else wish.trainer_base
     epoch = _output(["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]) or "0"
     arguments = {"SOURCE_DATE_EPOCH": epoch.strip()} | ({"BASE": wished} if wished else {})
-    arguments |= {"DATA": ""} if image == "trainer" and wish.mnist == _NO_DATA else {}
+    arguments |= _data_argument(wish) if image == "trainer" else {}
     where = "type=image,push=true" if wish.push else f"type=oci,dest=build/{NAMES[image]}.tar"
     return [
         "buildx", "build", f"--platform={wish.platforms}", "--sbom=true", "--provenance=mode=max",
@@ -130,8 +127,21 @@ def release(image: str, wish: Wish) -> Built:
     if not _buildx():
         raise ImageError("PLATFORMS needs buildx, which this docker hasn't got: install docker-buildx, or leave it out")
     (ROOT / "build").mkdir(exist_ok=True)
-    _docker(release_words(image, wish), image_context.context(DOCKERFILES[image], {}))
+    _docker(release_words(image, wish), image_context.context(DOCKERFILES[image], _data(image, wish)))
     return Built(tag_of(image, wish.prefix), fresh=True, seconds=time.monotonic() - began)
+
+
+def _data(image: str, wish: Wish) -> dict[str, Path]:
+    """The folder with MNIST, where one is given."""
+    if image != "trainer" or wish.mnist in (None, _NO_DATA):
+        return {}
+    if not (folder := Path(str(wish.mnist))).is_dir():
+        raise ImageError(f"MNIST={folder} is no folder: name one with the four official files, or say MNIST=none")
+    return {"mnist": folder}
+
+
+def _data_argument(wish: Wish) -> dict[str, str]:
+    return {"DATA": ""} if wish.mnist == _NO_DATA else {}
 
 
 def _options(tag: str, arguments: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
