@@ -23,10 +23,10 @@ if [ "$(id -u)" != 0 ]; then without "no Docker engine answers, and only root ca
 folder=$(mktemp -d)
 DOCKER_HOST=unix://$folder/sock
 export DOCKER_HOST
-# No bridge and no rules of the firewall: they would be there for all, and remain. Addresses that docker doesn't take by itself:
-# the bridge of an engine that was here before may still hold those.
+# No bridge for all, and no forwarding to other networks, which would stay behind with its policies. Addresses that docker doesn't
+# take by itself: the bridge of an engine that was here before may still hold those.
 dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" --host "$DOCKER_HOST" \
-    --bridge=none --iptables=false --default-address-pool base=10.213.0.0/16,size=24 --log-level=warn >"$folder/log" 2>&1 &
+    --bridge=none --ip-forward=false --default-address-pool base=10.213.0.0/16,size=24 --log-level=warn >"$folder/log" 2>&1 &
 engine=$!
 
 end() { # containers and networks first: their namespaces and bridges would outlive the engine
