@@ -3,6 +3,7 @@
 #   PYTHON=python3.13     the interpreter that .venv is made with (3.11 to 3.13); without it, .venv's own, else python3
 #   TORCH=auto|yes|no     whether `make test` adds torch for the trainer's tests; auto takes it where a CPU build is offered
 #   PYTEST_ARGS=...       handed to pytest; BENCH_ARGS=... to the benchmarks
+#   BASE=, TRAINER_BASE=, MNIST=, PLATFORMS=, PREFIX=, PUSH=yes   what `make image` builds from, and for whom: docs/images.md
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -19,7 +20,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
 
-.PHONY: help venv demo demo-cluster picture test test-fast test-cluster test-trainer test-lowest soak coverage gate oracle lint types imports bench docs manifests fmt lock clean
+.PHONY: help venv image demo demo-cluster picture test test-fast test-cluster test-images test-trainer test-lowest soak coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -34,6 +35,10 @@ $(TORCH_READY): $(READY) constraints-trainer.txt tools/torch.sh
 	@sh tools/torch.sh "$(BIN)/python" "$(TORCH)"
 	@touch $@
 
+image: $(READY) ## the webhook's image and the trainer's, with a Docker engine (docs/images.md)
+	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(if $(TRAINER_BASE),--trainer-base $(TRAINER_BASE)) \
+	    $(if $(MNIST),--mnist $(MNIST)) $(if $(PREFIX),--prefix $(PREFIX)) $(if $(PLATFORMS),--platforms $(PLATFORMS)) $(if $(PUSH),--push)
+
 demo: $(READY) $(TORCH_READY) ## a job that hangs, the server that repairs its pods, the same job as it trains (DEMO_FAST=1: shorter)
 	$(BIN)/python -m demo
 
@@ -43,8 +48,8 @@ demo-cluster: $(READY) ## the same pods through a real kube-apiserver (KUBEBUILD
 picture: $(READY) $(TORCH_READY) ## draw docs/demo.svg, the README's picture, from a run of the demo
 	$(BIN)/python -m demo --svg docs/demo.svg
 
-test: $(READY) $(TORCH_READY) ## all tests
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+test: $(READY) $(TORCH_READY) ## all tests but those of the images and the soak
+	$(BIN)/python -m pytest -n $(JOBS) -m "not image and not soak" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## the tests that take no more than a moment each, without torch
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not e2e and not image and not trainer and not soak" $(PYTEST_ARGS)
@@ -95,6 +100,9 @@ test-cluster: $(READY) ## the tests against a real API server (KUBEBUILDER_ASSET
 
 soak: $(READY) ## the chaos tests that take minutes: their figures are in docs/reliability.md
 	$(BIN)/python -m pytest -m soak --log-cli-level=INFO $(PYTEST_ARGS) tests/webhook
+
+test-images: $(READY) ## builds the images and runs them: server and job as containers (a Docker engine, or root and dockerd)
+	sh tools/engine.sh $(BIN)/python -m pytest -m image $(PYTEST_ARGS) tests/images
 
 fmt: $(READY) ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .

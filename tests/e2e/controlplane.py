@@ -185,7 +185,9 @@ def _keys(folder: Path) -> None:
     """The API server's identity, the key that signs service accounts' tokens, and the administrator's token."""
     now = datetime.now(UTC)
     ca = make_ca(now=now, lifetime=timedelta(days=1), common_name="test API")
-    leaf = make_leaf(ca, names=["localhost"], ips=["127.0.0.1"], now=now, lifetime=timedelta(days=1))
+    leaf = make_leaf(
+        ca, names=["localhost", "kubernetes.default.svc"], ips=["127.0.0.1"], now=now, lifetime=timedelta(days=1)
+    )
     key = ec.generate_private_key(ec.SECP256R1())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -69,9 +69,9 @@ def _hang_up(sock: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def forwarder() -> Iterator[Forwarder]:
-    """A forwarder that runs."""
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+def forwarder(address: str = "127.0.0.1") -> Iterator[Forwarder]:
+    """A forwarder that runs, and listens at an address of this machine."""
+    with socket.create_server((address, 0), backlog=512) as listener:
         made = Forwarder(listener)
         thread = threading.Thread(target=made.run)
         thread.start()
