@@ -1,0 +1,81 @@
+"""What the processes of many runs are doing, read from /proc in one pass for all of them.
+
+A process that waits for the CPU is as busy as one that has it: a slow machine is never taken for a hanging job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from demo.leftovers import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROC = Path("/proc")
+_NANOSECONDS = 1e9
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PREFIX = f"{MARK}=".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of all processes with one mark: how many there are, and the seconds that they had or wanted a CPU."""
+
+    processes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Activity:
+    """Samples when asked; ask often, since a process that has ended takes its seconds along."""
+
+    _marks: dict[int, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def sample(self) -> dict[str, Usage]:
+        """By the part of the mark before the slash, which is one run's."""
+        with self._lock:
+            seen: dict[int, str] = {}
+            found: dict[str, Usage] = {}
+            for pid in _pids():
+                mark = self._marks.get(pid) or _mark(pid)
+                if mark:
+                    seen[pid] = mark
+                    so_far = found.get(mark, Usage())
+                    found[mark] = Usage(so_far.processes + 1, so_far.seconds + _seconds(pid))
+            self._marks = seen  # a mark is inherited and survives an exec, so it needs reading once
+            return found
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
+
+
+def _mark(pid: int) -> str:
+    with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
+        for entry in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+            if entry.startswith(_PREFIX):
+                return entry.removeprefix(_PREFIX).split(b"/")[0].decode()
+    return ""
+
+
+def _seconds(pid: int) -> float:
+    """CPU time of all threads, and the time that the first one was ready and didn't get any."""
+    folder = _PROC / str(pid)
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS + _waited(folder)
+    return 0.0
+
+
+def _waited(folder: Path) -> float:
+    """Nothing, where the kernel doesn't count it."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int((folder / "schedstat").read_bytes().split()[1]) / _NANOSECONDS
+    return 0.0

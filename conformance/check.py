@@ -1,0 +1,51 @@
+"""What can be said of cases before anything runs: whether rankfix decides as they say, and which arms they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conformance import arms
+from conformance.cases import BadCase
+from conformance.words import Arm, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from conformance.cases import Case
+    from conformance.compare import Task
+
+_WORKS = {(Outcome.TOGETHER,), (Outcome.ALONE,)}
+
+
+def problems(case: Case) -> Iterator[str]:
+    """Why a case can't be used, or where rankfix says something else than its `status`; nothing is started."""
+    try:
+        made = arms.made(case, Arm.RANKFIX, arms.left)
+    except BadCase as bad:
+        yield from bad.problems
+        return
+    names = [pod["metadata"]["name"] for pod in made.pods]
+    if case.recreate and made.pods and not any(name.endswith(case.recreate) for name in names):
+        yield f"{_where(case)}: recreate {case.recreate!r}: no pod's name ends so; the pods: {', '.join(names)}"
+    if made.said is not None:
+        yield from (f"{_where(case)}: {fault}" for fault in arms.faults(case, made.said))
+
+
+def _where(case: Case) -> str:
+    return f"{case.family}.yaml: case {case.name}"
+
+
+def arms_of(case: Case) -> list[Arm]:
+    """The arms that a case has; the annotated one only where it says what to annotate."""
+    return [arm for arm in Arm if arm is not Arm.ANNOTATED or case.annotate]
+
+
+def affordable(todo: Sequence[Task]) -> list[Task]:
+    """The runs of the fast part: no pods that only the naive patch or the policy comes to, but those that it breaks."""
+    return [task for task in todo if not set(task.arms) <= {Arm.NAIVE, Arm.POLICY} or _breaks(task)]
+
+
+def _breaks(task: Task) -> bool:
+    """Whether the naive patch is said to break what works: the proof that the runner sees such a thing."""
+    expect = task.case.expect
+    return Arm.NAIVE in task.arms and expect.get(Arm.OPERATOR) in _WORKS and expect.get(Arm.NAIVE) not in {None, *_WORKS}

@@ -1,0 +1,95 @@
+"""When a run is over: all has ended, somebody crashed and the others only wait, nothing moves, or the time is up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from conformance.activity import Activity, Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PERIOD = 0.5  # seconds between two looks at all processes
+QUIET = 6.0  # seconds without any movement
+OF_AGE = 0.7  # and this part of what the run has taken so far: who waits for a slow machine tries again ever more rarely
+AFTER_CRASH = 1.5
+_IDLE = 0.05  # of a CPU: launchers look after their processes now and then
+_IDLE_EACH = 0.02
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Looks at the processes of all runs, in a thread of its own."""
+
+    activity: Activity = field(default_factory=Activity)
+    _latest: dict[str, Usage] = field(default_factory=dict)
+    _at: float = 0.0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Sampler:
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(PERIOD):
+            self._latest, self._at = self.activity.sample(), time.monotonic()
+
+    def of(self, mark: str) -> tuple[float, Usage]:
+        """When it looked last, and what it saw of one run."""
+        return self._at, self._latest.get(mark, Usage())
+
+
+@dataclass(slots=True)
+class Stillness:
+    """For how long nothing has moved in a run: no CPU time used or wanted, no process come or gone, nothing written."""
+
+    sampler: Sampler
+    mark: str
+    folder: Path
+    began: float = field(default_factory=time.monotonic)
+    since: float | None = None
+    _seen: tuple[float, Usage, int] | None = None
+
+    def seconds(self) -> float:
+        """0 while it moves."""
+        at, usage = self.sampler.of(self.mark)
+        if at <= self.began:
+            return 0.0
+        if self._seen is None or at > self._seen[0]:
+            self._look(at, usage, written(self.folder))
+        return 0.0 if self.since is None else max(0.0, at - self.since)
+
+    def _look(self, at: float, usage: Usage, size: int) -> None:
+        if self._seen is not None:
+            before, old, had = self._seen
+            idle = (_IDLE + _IDLE_EACH * usage.processes) * (at - before)
+            moves = usage.processes != old.processes or size != had or usage.seconds - old.seconds > idle
+            self.since = None if moves else self.since if self.since is not None else before
+        self._seen = (at, usage, size)
+
+    def moved(self) -> float:
+        """The seconds that the run moved for."""
+        return (self.since or self.began) - self.began
+
+    def enough(self, quiet: float) -> bool:
+        """Whether that is a hang: still for `quiet` seconds, and for a part of what the run took until it fell still."""
+        return self.seconds() >= max(quiet, OF_AGE * self.moved())
+
+
+def written(folder: Path) -> int:
+    """The bytes of all logs and records below a folder, which grow while something is written."""
+    total = 0
+    for pattern in ("*/*.log", "records/*"):
+        for path in folder.glob(pattern):
+            total += path.stat().st_size
+    return total
