@@ -3,6 +3,7 @@
 #   PYTHON=python3.13     the interpreter that .venv is made with (3.11 to 3.13); without it, .venv's own, else python3
 #   TORCH=auto|yes|no     whether `make test` adds torch for the trainer's tests; auto takes it where a CPU build is offered
 #   PYTEST_ARGS=...       handed to pytest
+#   CASES=... ARGS=...    of make conformance: other cases than the project's own, and flags (ARGS=--help lists them)
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -13,13 +14,16 @@ BIN := $(VENV)/bin
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 TORCH ?= auto
 PYTEST_ARGS ?=
+CASES ?=
+ARGS ?=
 JOBS ?= auto
 
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
+CONFORMANCE_READY := $(VENV)/.conformance-$(PYTHON_VERSION)
 
-.PHONY: help venv demo demo-cluster picture test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
+.PHONY: help venv demo demo-cluster conformance conformance-fast picture test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -34,11 +38,21 @@ $(TORCH_READY): $(READY) constraints-trainer.txt tools/torch.sh
 	@sh tools/torch.sh "$(BIN)/python" "$(TORCH)"
 	@touch $@
 
+$(CONFORMANCE_READY): $(READY) constraints-trainer.txt constraints-conformance.txt tools/torch.sh tools/conformance.sh
+	@sh tools/conformance.sh "$(BIN)/python"
+	@touch $@
+
 demo: $(READY) $(TORCH_READY) ## a job that hangs, the server that repairs its pods, the same job as it trains (DEMO_FAST=1: shorter)
 	$(BIN)/python -m demo
 
 demo-cluster: $(READY) ## the same pods through a real kube-apiserver (KUBEBUILDER_ASSETS), with rankfix as its webhook
 	$(BIN)/python -m demo.cluster
+
+conformance: $(CONFORMANCE_READY) ## launch cases as people publish them, as real processes, without rankfix and with it
+	$(BIN)/python -m conformance $(CASES) $(ARGS)
+
+conformance-fast: $(CONFORMANCE_READY) ## the part of them that has each class and rule
+	$(BIN)/python -m conformance --fast $(CASES) $(ARGS)
 
 picture: $(READY) $(TORCH_READY) ## draw docs/demo.svg, the README's picture, from a run of the demo
 	$(BIN)/python -m demo --svg docs/demo.svg
@@ -86,6 +100,7 @@ bench: $(READY) ## handler time by pod size, beside a no-op in the same run
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page
 	$(BIN)/python -m tools.explain_schema
+	$(BIN)/python -m conformance.page
 
 manifests: $(READY) ## write the generated files of deploy/
 	$(BIN)/python -m tools.manifests

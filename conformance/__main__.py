@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance import cases, check, outcomes, policies, show
+from conformance import arms, cases, check, outcomes, policies, show
 from conformance.budget import Budget
 from conformance.cases import BadCase
 from conformance.compare import Place, Result, foreseen, perform, results, tasks
@@ -29,7 +29,7 @@ from demo import net
 from demo.server import DemoError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from conformance.arms import Treat
     from conformance.compare import Task
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = cases.load(options.paths or [cases.CASES])
         chosen = cases.selected(found, names=options.case, only=options.only, fast=options.fast)
-        return _check(chosen) if options.check else _run(chosen, options)
+        return _do(chosen, options)
     except BadCase as bad:
         show.problems(bad.problems)
         return UNUSABLE
@@ -55,6 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         show.problems(["interrupted; all pods are stopped"])
         return INTERRUPTED
+
+
+def _do(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
+    if options.check:
+        return _check(chosen)
+    if fatal := [problem for case in chosen for problem in check.unusable(case)]:
+        raise BadCase(fatal)
+    return _record(chosen) if options.record else _run(chosen, options)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -69,8 +77,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--network", choices=["best", "loopback"], default="best", help="how pods reach each other")
     parser.add_argument("-j", "--jobs", type=int, default=0, metavar="N", help="processes at once (4 a CPU)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep each run's files below this new folder")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="write what came out, for conformance.page")
-    parser.add_argument("--record", action="store_true", help="write what the API server makes of the policy arm")
+    parser.add_argument("--results", action="store_true", help="note what came out in tests/conformance/results.json")
+    parser.add_argument("--record", action="store_true", help="ask an API server what its policy does to all pods")
     parser.add_argument("-v", "--verbose", action="store_true", help="env, ranks and logs of each run")
     return parser.parse_args(argv)
 
@@ -82,8 +90,23 @@ def _check(chosen: Sequence[cases.Case]) -> int:
     return FAILED if problems else 0
 
 
+def _record(chosen: Sequence[cases.Case]) -> int:
+    programs = policies.programs()
+    if programs is None:
+        raise DemoError("--record needs a control plane: set KUBEBUILDER_ASSETS (setup-envtest use -p path)")
+    with tempfile.TemporaryDirectory(prefix="rankfix-policy-") as folder, policies.live(Path(folder), programs) as live:
+        for case in chosen:
+            for workers in case.scale or (None,):
+                arms.made(case, Arm.POLICY, live, workers=workers)
+        policies.record(live.changes)
+    show.line(
+        f"{len(live.changes)} pods of {len(chosen)} cases: {policies.RECORD.name} says what the policy makes of each"
+    )
+    return 0
+
+
 def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("torch") is None:
+    if not has_torch():
         show.problems(["torch isn't installed, and each case needs it: make conformance installs it"])
         return UNUSABLE
     began = time.monotonic()
@@ -93,29 +116,39 @@ def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
         with Sampler() as sampler:
             done += _performed(todo, _place(sampler, options), verbose=options.verbose)
     if options.results:
-        options.results.write_text(outcomes.text(chosen, done), encoding="utf-8")
+        outcomes.note(done)
     return FAILED if show.summary(chosen, done, time.monotonic() - began) else 0
+
+
+def has_torch() -> bool:
+    """Whether the launchers and most programs of the cases can run here."""
+    return importlib.util.find_spec("torch") is not None
 
 
 def _place(sampler: Sampler, options: argparse.Namespace) -> Place:
     jobs = options.jobs or EACH_CPU * (os.cpu_count() or 1)
-    network = net.best if options.network == "best" else lambda _: net.Loopback()
-    return Place(sampler, network, Budget(jobs), options.keep)
+    return Place(sampler, _network(loopback=options.network == "loopback"), Budget(jobs), options.keep)
+
+
+def _network(*, loopback: bool) -> Callable[[Path], net.Network]:
+    """What this machine lets each run have; tried once."""
+    with tempfile.TemporaryDirectory(prefix="rankfix-net-") as folder:
+        return net.Namespaces if not loopback and isinstance(net.best(Path(folder)), net.Namespaces) else _loopback
+
+
+def _loopback(_: Path) -> net.Network:
+    return net.Loopback()
 
 
 @contextlib.contextmanager
 def _policy(options: argparse.Namespace) -> Iterator[Treat]:
     """A control plane where there is one and all is run; the record otherwise."""
     programs = policies.programs()
-    if options.record and programs is None:
-        raise DemoError("--record needs a control plane: set KUBEBUILDER_ASSETS (setup-envtest use -p path)")
     if options.fast or programs is None or (options.arm and Arm.POLICY.value not in options.arm):
         yield policies.recorded()
         return
     with tempfile.TemporaryDirectory(prefix="rankfix-policy-") as folder, policies.live(Path(folder), programs) as live:
         yield live
-        if options.record:
-            policies.record(live.changes)
 
 
 def _planned(

@@ -74,6 +74,13 @@ def _seconds(pid: int) -> float:
     return 0.0
 
 
+def alive(pid: int) -> bool:
+    """Whether a process is there, and hasn't ended; one that has may stay listed until somebody asks how."""
+    with contextlib.suppress(OSError, IndexError):
+        return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    return False
+
+
 def _waited(folder: Path) -> float:
     """Nothing, where the kernel doesn't count it."""
     with contextlib.suppress(OSError, ValueError, IndexError):

@@ -76,6 +76,7 @@ class Case(BaseModel):
     change: Literal["katib", "katib-late", "istio", "istio-late"] | None = None
     annotate: dict[str, str] = {}
     known: Sentence | None = None  # why rankfix breaks what worked: a regression that the contract itself declares
+    remedy: Sentence | None = None  # what the user can do where rankfix and its annotations don't help
     entrypoint: tuple[str, ...] = ()
     recreate: str | None = None
     scale: tuple[Annotated[int, Field(ge=1, le=8)], ...] = ()
@@ -119,7 +120,9 @@ class Case(BaseModel):
         for entry in value:
             kind, _, name = entry.partition(":")
             if not name or (kind not in FREE and kind not in COVERED):
-                raise ValueError(f"{entry!r}: write KIND:NAME, with a kind of {', '.join(sorted(COVERED | FREE_KINDS))}")
+                raise ValueError(
+                    f"{entry!r}: write KIND:NAME, with a kind of {', '.join(sorted(COVERED | FREE_KINDS))}"
+                )
             if kind in COVERED and name not in COVERED[kind]:
                 raise ValueError(f"{entry!r}: no such {kind}{_near(name, COVERED[kind])}")
         return value
@@ -155,6 +158,9 @@ class Case(BaseModel):
             yield "scale needs a job with an elasticPolicy: only such jobs are scaled"
         if self.known and not self.annotate:
             yield "known needs annotate: who declares what rankfix breaks says how to keep it, too"
+        wanted = self.truth.right
+        if wanted and not self.annotate and not self.remedy and self.expect[Arm.RANKFIX] != (wanted,):
+            yield "remedy is missing: rankfix isn't expected to help, and there is no annotation; what can the user do?"
         if self.scale and self.recreate:
             yield "scale and recreate can't both be tried in one case: make two"
 
@@ -173,7 +179,8 @@ def load(paths: Iterable[Path] = (CASES,)) -> list[Case]:
     Raises:
         BadCase: with a line for each fault of each file.
     """
-    cases, problems = [], []
+    cases: list[Case] = []
+    problems: list[str] = []
     for file in _files(paths, problems):
         try:
             cases += read(file)

@@ -101,4 +101,3 @@ def starters(pod: Pod) -> list[str]:
     main = next(container for container in pod["spec"]["containers"] if container["name"] == MAIN)
     same = [c for c in pod["spec"]["containers"] if all(c.get(field) == main.get(field) for field in key)]
     return [container["name"] for container in same]
-

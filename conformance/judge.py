@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance import tell
@@ -54,13 +54,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is left of a run: its processes, and the containers whose end is their pod's, by whether they had to be ended."""
+    """What is left of a run: its processes, the ends of the containers that count, and why it was cut short (or "")."""
 
     pods: tuple[str, ...]
     processes: tuple[Seen, ...]
     ended: tuple[Ended, ...] = ()
-    cut: str = ""  # why the run was ended from outside; "": it ended by itself
-    restarted: frozenset[Process] = field(default_factory=frozenset)
+    cut: str = ""
 
 
 def read(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
@@ -119,13 +118,22 @@ def grouped(seen: Sequence[Seen], pods: Collection[str], truth: Truth) -> Verdic
     shards = Counter(one.shard for one in seen if one.shard is not None)
     if twice := [shard for shard, count in shards.items() if count > 1]:
         return Verdict(Outcome.DUPLICATE, f"shard {twice[0][0]} of {twice[0][1]} was read {shards[twice[0]]} times")
-    if not shards and all({pod for pod, _, _ in one.members} == {one.process[0]} for one in seen) and len(pods) > 1:
+    if not shards and len(pods) > 1 and _each_alone(seen, pods):
         worlds = sorted({one.world or 0 for one in seen})
         return Verdict(Outcome.ALONE, f"each pod trained by itself, in a world of {' or '.join(map(str, worlds))}")
     return _uneven(seen, truth)
 
 
+def _each_alone(seen: Sequence[Seen], pods: Collection[str]) -> bool:
+    everywhere = {one.process[0] for one in seen} == set(pods)
+    return everywhere and all({pod for pod, _, _ in one.members} == {one.process[0]} for one in seen)
+
+
 def _uneven(seen: Sequence[Seen], truth: Truth) -> Verdict:
+    shards = sorted({one.shard for one in seen if one.shard is not None})
+    if shards:
+        read = ", ".join(str(number) for number, _ in shards)
+        return Verdict(Outcome.PARTIAL, f"of {shards[0][1]} shards only these were read: {read}")
     ranks = Counter((one.rank, one.world) for one in seen)
     if twice := [place for place, count in ranks.items() if count > 1]:
         return Verdict(Outcome.DUPLICATE, f"rank {twice[0][0]} of {twice[0][1]} was held {ranks[twice[0]]} times")

@@ -1,4 +1,4 @@
-"""What came out, as data that a page can be made of: nothing in it depends on the machine or the hour."""
+"""What came out, as data that the page is made of: nothing in it depends on the machine or the hour."""
 
 from __future__ import annotations
 
@@ -6,38 +6,56 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases import ROOT
 from conformance.compare import right
+from conformance.words import Arm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+    from pathlib import Path
 
-    from conformance.cases import Case
     from conformance.compare import Result
 
-_SECONDS = re.compile(r" after \d+ s\b")
+FILE = ROOT / "tests" / "conformance" / "results.json"
+_PASSING = (
+    (re.compile(r" after \d+ s\b"), ""),
+    (re.compile(r"(/[\w.+-]+){2,}/"), ".../"),
+    (re.compile(r"\[?\b\d+\.\d+\.\d+\.\d+\]?(:\d+)?"), "ADDRESS"),
+    (re.compile(r"\b(pid|port):? \d+"), r"\1 N"),
+)
+
+Arms = dict[str, dict[str, Any]]  # by arm: outcome, whether it is right, why it is none better
 
 
-def text(chosen: Sequence[Case], done: Sequence[Result]) -> str:
-    """JSON, a line an arm."""
-    cases = [_case(case, [result for result in done if result.case.name == case.name]) for case in chosen]
-    return json.dumps({"cases": cases}, indent=1) + "\n"
+def load(file: Path = FILE) -> dict[str, Arms]:
+    """By case. Nothing, where nothing was noted yet."""
+    found: dict[str, Arms] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
 
 
-def _case(case: Case, results: Sequence[Result]) -> dict[str, Any]:
-    return {
-        "case": case.name,
-        "family": case.family,
-        "truth": case.truth.right.value if case.truth.right else "unknowable",
-        "status": list(case.status),
-        **({"known": case.known} if case.known else {}),
-        "arms": {result.arm.value: _arm(result) for result in sorted(results, key=lambda result: list(type(result.arm)).index(result.arm))},
-    }
+def note(done: Iterable[Result], file: Path = FILE) -> None:
+    """Note results beside those of other cases and arms."""
+    noted = load(file)
+    for result in done:
+        noted.setdefault(result.case.name, {})[result.arm.value] = _told(result)
+    ordered = {name: _ordered(noted[name]) for name in sorted(noted)}
+    lines = (f"{json.dumps(name)}: {json.dumps(arms)}" for name, arms in ordered.items())
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def _arm(result: Result) -> dict[str, Any]:
+def _ordered(arms: Arms) -> Arms:
+    return {arm.value: arms[arm.value] for arm in Arm if arm.value in arms}
+
+
+def _told(result: Result) -> dict[str, Any]:
     if result.ran is None:
         return {"skipped": result.skipped}
     told: dict[str, Any] = {"outcome": result.ran.outcome.value, "right": right(result)}
-    if result.ran.why:
-        told["why"] = _SECONDS.sub("", result.ran.why)
-    return told | ({"like": result.like.value} if result.like else {})
+    return told | ({"why": lasting(result.ran.why)} if result.ran.why else {})
+
+
+def lasting(why: str) -> str:
+    """A reason without what another run would have otherwise: seconds, folders, addresses."""
+    for pattern, instead in _PASSING:
+        why = pattern.sub(instead, why)
+    return why

@@ -57,7 +57,7 @@ class Recorded:
         """
         found = self.changes.get(same.digest([pod]))
         if found is None:
-            raise arms.Skipped("no control plane has been asked yet about these pods (make conformance-policy)")
+            raise arms.Skipped("no API server was asked about these pods yet: make conformance ARGS=--record")
         return _with(pod, found)
 
 

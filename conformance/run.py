@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance import jobs, judge, tell, watch
 from conformance.cases import PROGRAM, PROGRAMS, ROOT, program
-from conformance.words import Outcome
 from demo.pods import LocalPods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from conformance.cases import Case
+    from conformance.cases import Case, Truth
     from conformance.jobs import Pod
     from conformance.judge import Seen
     from conformance.watch import Sampler
+    from conformance.words import Outcome
     from demo.net import Network
-    from demo.pods import Ended
 
 LIMIT, LIMIT_EACH = 60.0, 15.0  # seconds of a run that never falls still, and more for each process
-PATIENT = 40.0  # of stillness, where a rendezvous waits for those who may still come
-_PATIENT_WORDS = ("rdzv_backend", "rdzv-backend", "PET_RDZV_BACKEND", "elasticPolicy")
+# Of stillness: a rendezvous notices only after 15 s that somebody has gone, and one that may have more than the least
+# number waits for 30 s whether more come.
+PATIENT, MORE_PATIENT = 20.0, 40.0
+_RENDEZVOUS = re.compile(r"rdzv[-_]backend|elasticPolicy|RDZV_BACKEND", re.IGNORECASE)
+_RANGE = re.compile(r"nnodes['\", =]+\d+:\d+|minReplicas")
 _GRACE = 0.3  # nothing is kept of a process that must be ended
 _MACHINE = (ROOT / "conformance" / "machine", PROGRAMS / "site")
 _TICK = 0.1
@@ -117,16 +120,16 @@ def run(case: Case, pods: Sequence[Pod], stage: Stage) -> Ran:
         cut = _until_over(case, starters(pods), local, stage)
         ended = local.wait(0)
     seconds = time.monotonic() - began
-    mine = [one for one in ended if (one.pod, one.container) in starters(pods)]
-    return ran(case, tuple(pod["metadata"]["name"] for pod in pods), stage, mine, cut, seconds)
+    mine = tuple(one for one in ended if (one.pod, one.container) in starters(pods))
+    names = tuple(pod["metadata"]["name"] for pod in pods)
+    return ran(judge.Evidence(names, stage.seen(), mine, cut), case.truth, seconds)
 
 
-def ran(case: Case, names: tuple[str, ...], stage: Stage, ended: Iterable[Ended], cut: str, seconds: float) -> Ran:  # noqa: PLR0913 - what is left of a run
-    """What became of pods that are gone; `cut` says why they had to be ended."""
-    seen, ends = stage.seen(), tuple(ended)
-    verdict = judge.verdict(judge.Evidence(names, seen, ends, cut), case.truth)
-    logs = tuple((one.name, tell.tail(one.log)) for one in ends)
-    return Ran(verdict.outcome, verdict.why, seconds, seen, logs)
+def ran(evidence: judge.Evidence, truth: Truth, seconds: float) -> Ran:
+    """What became of pods that are gone."""
+    verdict = judge.verdict(evidence, truth)
+    logs = tuple((one.name, tell.tail(one.log)) for one in evidence.ended)
+    return Ran(verdict.outcome, verdict.why, seconds, evidence.processes, logs)
 
 
 def starters(pods: Iterable[Pod]) -> set[tuple[str, str]]:
@@ -139,7 +142,7 @@ def _until_over(case: Case, mine: set[tuple[str, str]], local: LocalPods, stage:
     still = watch.Stillness(stage.sampler, local.mark, stage.folder)
     most, quiet = limit(case, len(mine)), patience(case)
     deadline = time.monotonic() + most
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not stage.sampler.stopped:
         codes = local.codes()
         if all(codes[one] is not None for one in mine):
             return ""
@@ -156,7 +159,9 @@ def _until_over(case: Case, mine: set[tuple[str, str]], local: LocalPods, stage:
 def patience(case: Case) -> float:
     """The seconds of stillness that mean a hang."""
     words = f"{case.job} {case.files}"
-    return case.quiet or (PATIENT if any(word in words for word in _PATIENT_WORDS) else watch.QUIET)
+    if case.quiet is not None:
+        return case.quiet
+    return MORE_PATIENT if _RANGE.search(words) else PATIENT if _RENDEZVOUS.search(words) else watch.QUIET
 
 
 def limit(case: Case, containers: int) -> float:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance import judge, run, watch
+from conformance.activity import alive
 from conformance.run import Ran, starters
+from conformance.words import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from conformance.jobs import Pod
     from conformance.judge import Seen
     from conformance.run import Stage
-    from demo.pods import Ended, LocalPods
+    from demo.pods import LocalPods
 
+RESTARTS = 8  # of all containers of a job together
 _TICK = 0.25
-_PROC = Path("/proc")
 
 
 @dataclass(slots=True)
@@ -35,10 +36,10 @@ class _Job:
     local: LocalPods
     stage: Stage
     pods: dict[str, Pod]
-    gone: list[Ended]
+    restarts: int = 0
 
     def delete(self, name: str) -> None:
-        self.gone += self.local.delete(name)
+        self.local.delete(name)
         del self.pods[name]
 
     def start(self, pods: Sequence[Pod]) -> None:
@@ -46,16 +47,17 @@ class _Job:
         self.local.start(pods)
 
     def restart_failed(self) -> None:
-        """What kubelet does under OnFailure: the same container again, with the same env."""
+        """What kubelet does under OnFailure: the same container again, with the same env; a few times."""
         for (name, _), code in self.local.codes().items():
-            if code and name in self.pods:
+            if code and name in self.pods and self.restarts < RESTARTS:
+                self.restarts += 1
                 pod = self.pods[name]
                 self.delete(name)
                 self.start([pod])
 
     def living(self) -> list[Seen]:
         """The training processes that haven't ended; their pids are this machine's."""
-        return [one for one in self.stage.seen() if (_PROC / str(one.process[1])).exists()]
+        return [one for one in self.stage.seen() if alive(one.process[1])]
 
     def assembled(self, truth: Truth) -> bool:
         """Whether all that lives is one group, of all pods."""
@@ -66,7 +68,7 @@ class _Job:
         still = watch.Stillness(self.stage.sampler, self.local.mark, self.stage.folder)
         most = run.limit(self.case, len(starters(self.pods.values())))
         deadline = time.monotonic() + most
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self.stage.sampler.stopped:
             if holds():
                 return ""
             self.restart_failed()
@@ -120,7 +122,7 @@ def _staged(case: Case, pods: Sequence[Pod], stage: Stage, steps: Sequence[Calla
     began = time.monotonic()
     stop = stage.folder / "stop"
     with stage.local(case, CONFORMANCE_STOP=str(stop)) as local:
-        job = _Job(case, local, stage, {}, [])
+        job = _Job(case, local, stage, {})
         job.start(pods)
         cut = job.until(lambda: job.assembled(case.truth))
         for step in steps:
@@ -130,8 +132,8 @@ def _staged(case: Case, pods: Sequence[Pod], stage: Stage, steps: Sequence[Calla
         ended = local.wait(run.LIMIT if not cut else 0)
     seconds = time.monotonic() - began
     if cut or any(one.code for one in ended):
-        return run.ran(case, tuple(job.pods), stage, ended, cut, seconds)
-    return Ran(judge.Outcome.TOGETHER, "", seconds, tuple(seen))
+        return run.ran(judge.Evidence(tuple(job.pods), stage.seen(), tuple(ended), cut), case.truth, seconds)
+    return Ran(Outcome.TOGETHER, "", seconds, tuple(seen))
 
 
 def _ranks(seen: Sequence[Seen]) -> dict[str, list[int]]:

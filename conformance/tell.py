@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from demo.pods import Ended
 
 LONGEST = 160
-_ERROR = re.compile(r"^(?:\[\w+\]:)?\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b: ?.+|: error: |: not found|^bash: |^sh: ")
+_ERROR = re.compile(
+    r"^(?:\[\w+\]:)?\s*(?:[\w.]+\.)?\w*(?:Error|Exception|Exit|Interrupt)\b: ?.+|: error: |: not found|^bash: |^sh: "
+)
 _SUMMARY = re.compile(r"ChildFailedError|CalledProcessError|^\s*error_file|traceback : To enable")
 _PREFIX = re.compile(r"^\[\w+\d*\]:\s*")
 

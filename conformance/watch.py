@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from conformance.activity import Activity, Usage
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 PERIOD = 0.5  # seconds between two looks at all processes
 QUIET = 6.0  # seconds without any movement
-OF_AGE = 0.7  # and this part of what the run has taken so far: who waits for a slow machine tries again ever more rarely
+OF_AGE = (
+    0.7  # and this part of what the run has taken so far: who waits for a slow machine tries again ever more rarely
+)
 AFTER_CRASH = 1.5
 _IDLE = 0.05  # of a CPU: launchers look after their processes now and then
 _IDLE_EACH = 0.02
@@ -30,15 +32,24 @@ class Sampler:
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
+        self.stop()
         if self._thread is not None:
             self._thread.join()
+
+    def stop(self) -> None:
+        """No more looks; whoever waits for one had better end."""
+        self._stopped.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody said so."""
+        return self._stopped.is_set()
 
     def _run(self) -> None:
         while not self._stopped.wait(PERIOD):
@@ -82,7 +93,7 @@ class Stillness:
         return (self.since or self.began) - self.began
 
     def enough(self, quiet: float) -> bool:
-        """Whether that is a hang: still for `quiet` seconds, and for a part of what the run took until it fell still."""
+        """Whether that is a hang: still for `quiet` seconds, and for a part of what the run took until then."""
         return self.seconds() >= max(quiet, OF_AGE * self.moved())
 
 

@@ -14,14 +14,17 @@ _COMMANDS = ("/usr/local/bin", "/usr/bin", "/opt/conda/bin")
 _EXECUTABLE = 0o755
 
 
-def unpack(files: Mapping[str, str], home: Path, translate: Callable[[str], str] = str) -> dict[str, str]:
+def unpack(
+    files: Mapping[str, str], home: Path, mounts: Mapping[str, str], translate: Callable[[str], str]
+) -> dict[str, str]:
     """Write files (path -> text) below a container's folder; a relative path lies in its working folder.
 
-    The paths in the image, and where they are on this machine: the top folder, or the file where this machine has a
-    folder of that name itself. The texts are translated, so that a script finds other files, and pods.
+    The paths in the container, and where they are on this machine: its mounts, and of each file the top folder, or the
+    file itself where this machine has a folder of that name. The texts are translated, so that a script finds other
+    files, volumes, and pods.
     """
     root = home / ".image"
-    moved = deepest_first({path: str(root / path.lstrip("/")) for path in map(_moved, files) if path})
+    moved = deepest_first({**{path: str(root / path.lstrip("/")) for path in map(_moved, files) if path}, **mounts})
     for path, text in files.items():
         there = root / path.lstrip("/") if path.startswith("/") else home / path
         there.parent.mkdir(parents=True, exist_ok=True)

@@ -167,7 +167,7 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         words = kubelet.command_line(container, values, self.entrypoints.get(str(container.get("image"))))
         home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
         mounts = _mounts(pod, container, self._volumes(name))
-        paths = image.deepest_first({**image.unpack(self.files, home, self._net.translate), **mounts})
+        paths = image.unpack(self.files, home, mounts, self._net.translate)
 
         def translate(text: str) -> str:
             return kubelet.moved(self._net.translate(text), paths)

@@ -1,15 +1,15 @@
-"""Loaded by each Python in a local pod: the number of CPUs is the same wherever the cases run.
+"""Loaded by each Python in a local pod: what it takes for the number of CPUs doesn't depend on the machine.
 
-`nprocPerNode: auto` means as many processes as the host has CPUs, so the truth of a case would depend on the machine.
+`nprocPerNode: auto` means as many processes as there are GPUs, or else CPUs; a case says how many in CONFORMANCE_GPUS.
 """
 
 import os
 
-_CPUS = 2
+_UNSAID = 2
 
 
 def _count() -> int:
-    return _CPUS
+    return int(os.environ.get("CONFORMANCE_GPUS", _UNSAID))
 
 
 os.cpu_count = _count

@@ -1,0 +1,130 @@
+"""The page, its chart and the README's figure say what the last run came to."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from conformance import chart, figures, outcomes, page
+from conformance.cases import load
+from conformance.compare import Result
+from conformance.figures import Bar, Missing
+from conformance.run import Ran
+from conformance.words import Arm, Outcome
+from tests.support_conformance import case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conformance.cases import Case
+    from conformance.figures import Row
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(name="found", scope="module")
+def _found() -> list[Row]:
+    return figures.rows(load(), outcomes.load())
+
+
+def test_the_page_is_what_the_last_run_came_to(found: list[Row]) -> None:
+    """docs/conformance.md and its chart are made, not written."""
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(found)
+    assert page.CHART.read_text(encoding="utf-8") == chart.svg(figures.bars(found))
+
+
+def test_the_readme_has_the_figure(found: list[Row]) -> None:
+    """The headline is the page's."""
+    assert f"{page.figure(found)} (" in page.README.read_text(encoding="utf-8")
+
+
+def test_nothing_that_worked_is_broken_undeclared(found: list[Row]) -> None:
+    """The project's promise, on the record of the last run."""
+    assert [row.case.name for row in found if row.broken(Arm.RANKFIX) and row.case.known is None] == []
+    assert [row.case.name for row in found if row.broken(Arm.ANNOTATED)] == []
+
+
+def test_what_an_annotation_should_cure_it_cures(found: list[Row]) -> None:
+    """Each case with a truth is right with rankfix, with its annotation, or has a remedy for its user."""
+    assert [row.case.name for row in found if row.known and not row.helped and not row.case.remedy] == []
+
+
+def test_the_runner_could_have_failed(found: list[Row]) -> None:
+    """The naive patch breaks jobs that work, and the same runner saw it."""
+    assert sum(row.broken(Arm.NAIVE) for row in found) >= 5
+
+
+def noted(folder: Path, made: Case, **arms: Outcome) -> Path:
+    file = folder / "results.json"
+    ran = {name: Ran(outcome, "still after 7 s at 10.77.0.2:4711 in /tmp/a/b/c") for name, outcome in arms.items()}
+    outcomes.note([Result(made, Arm(name), one) for name, one in ran.items()], file)
+    return file
+
+
+def test_results_are_noted_beside_others(tmp_path: Path) -> None:
+    """One case run again changes its own lines; what another run would have otherwise isn't noted."""
+    first, second = case(tmp_path), case(tmp_path, case="b-case")
+    noted(tmp_path, second, operator=Outcome.HANG, rankfix=Outcome.TOGETHER)
+    file = noted(tmp_path, first, rankfix=Outcome.HANG)
+    noted(tmp_path, first, operator=Outcome.TOGETHER)
+    outcomes.note([Result(first, Arm.POLICY, None, skipped="no API server")], file)
+    found = outcomes.load(file)
+    assert list(found) == ["a-case", "b-case"]
+    assert list(found["a-case"]) == ["operator", "rankfix", "policy"]
+    assert found["a-case"]["rankfix"] == {"outcome": "hang", "right": False, "why": "still at ADDRESS in .../c"}
+    assert found["a-case"]["policy"] == {"skipped": "no API server"}
+
+
+def test_figures_are_counted(tmp_path: Path) -> None:
+    """Right, waiting, crashed, silently wrong; with an annotation where that is what helps."""
+    made = case(tmp_path)
+    arms = {"operator": Outcome.ALONE, "naive": Outcome.HANG, "rankfix": Outcome.CRASH, "annotated": Outcome.TOGETHER}
+    found = figures.rows([made], outcomes.load(noted(tmp_path, made, **arms)))
+    assert figures.bars(found) == [
+        Bar("operator", 0, 0, 0, 1),
+        Bar("naive", 0, 1, 0, 0),
+        Bar("policy", 0, 0, 0, 0),
+        Bar("rankfix", 0, 0, 1, 0),
+        Bar(figures.BOTH, 1, 0, 0, 0),
+    ]
+    assert not found[0].broken(Arm.RANKFIX)
+    text = page.render(found)
+    assert "breaks none." in text
+    assert "| a-case | A case of the tests. | crash |" in text
+
+
+def test_a_case_without_a_result_is_told_with_the_command(tmp_path: Path) -> None:
+    """Who adds a case runs it."""
+    with pytest.raises(Missing, match="1 cases have no results: make conformance ARGS='--results --case a-case'"):
+        figures.rows([case(tmp_path)], {})
+
+
+def test_a_declared_regression_is_on_the_page(tmp_path: Path) -> None:
+    """With what keeps the job as it was."""
+    keys = {
+        "known": "It looks like others.",
+        "annotate": {"rankfix/mode": "off"},
+        "expect": {"rankfix": "hang", "annotated": "together"},
+    }
+    made = case(tmp_path, **keys)
+    together = dict.fromkeys(("operator", "annotated"), Outcome.TOGETHER)
+    found = figures.rows([made], outcomes.load(noted(tmp_path, made, rankfix=Outcome.HANG, **together)))
+    assert "| a-case | It looks like others. | `rankfix/mode: off` |" in page.render(found)
+
+
+def test_the_chart_is_svg_that_names_its_numbers() -> None:
+    """Each part as wide as its share; who doesn't see it hears the title."""
+    bar = Bar("a < b", 3, 1, 0, 96)
+    root = ET.fromstring(chart.svg([bar]))  # noqa: S314 - our own text
+    assert root.findtext(f"{SVG}title") == "a < b: right in 3 of 100"
+    widths = [float(rect.get("width", "")) for rect in root.iter(f"{SVG}rect") if rect.get("height") == "30"]
+    assert widths == [18, 6, 576]
+    assert [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "number"] == ["96"]
+
+
+def test_bars_add_up() -> None:
+    """The parts are the whole."""
+    assert dataclasses.replace(Bar("x", 1, 2, 3, 4)).total == 10
