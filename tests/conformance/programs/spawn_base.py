@@ -11,7 +11,11 @@ import report
 def main(local: int) -> None:
     """One process."""
     url = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    report.train(int(os.environ["RANK"]) + local, int(os.environ["WORLD_SIZE"]), url)
+    rank, world = int(os.environ["RANK"]) + local, int(os.environ["WORLD_SIZE"])
+    if rank >= world:
+        message = f"rank {rank} is not below the world size {world}"
+        raise ValueError(message)
+    report.train(rank, world, url)
 
 
 if __name__ == "__main__":
