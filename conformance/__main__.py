@@ -106,8 +106,8 @@ def _record(chosen: Sequence[cases.Case]) -> int:
 
 
 def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
-    if not has_torch():
-        show.problems(["torch isn't installed, and each case needs it: make conformance installs it"])
+    if lacking := missing():
+        show.problems([f"not installed here, and cases start it: {', '.join(lacking)}; make conformance installs it"])
         return UNUSABLE
     began = time.monotonic()
     with _policy(options) as policy:
@@ -120,9 +120,9 @@ def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
     return FAILED if show.summary(chosen, done, time.monotonic() - began) else 0
 
 
-def has_torch() -> bool:
-    """Whether the launchers and most programs of the cases can run here."""
-    return importlib.util.find_spec("torch") is not None
+def missing() -> list[str]:
+    """What the cases start that isn't here."""
+    return [name for name in ("torch", "accelerate") if importlib.util.find_spec(name) is None]
 
 
 def _place(sampler: Sampler, options: argparse.Namespace) -> Place:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from conformance.figures import Row
 
-PAGE, CHART, README = ROOT / "docs" / "conformance.md", ROOT / "docs" / "conformance.svg", ROOT / "README.md"
 _FIGURE = re.compile(r"(?m)^Of \d+ ways to launch .*$")
 _CELLS = (Arm.OPERATOR, Arm.NAIVE, Arm.POLICY, Arm.RANKFIX, Arm.ANNOTATED)
 
@@ -198,24 +198,38 @@ def _cell(row: Row, arm: Arm) -> str:
     return f"**{outcome}**" if arm in row.right else outcome.value
 
 
-def write(found: Sequence[Row], page: Path = PAGE, picture: Path = CHART) -> None:
-    """The page and the chart."""
-    page.write_text(render(found), encoding="utf-8")
-    picture.write_text(chart.svg(figures.bars(found)), encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What is read, and what is written."""
+
+    cases: Path = cases.CASES
+    results: Path = outcomes.FILE
+    page: Path = ROOT / "docs" / "conformance.md"
+    chart: Path = ROOT / "docs" / "conformance.svg"
+    readme: Path = ROOT / "README.md"
+
+    def rows(self) -> list[Row]:
+        """The cases with their results.
+
+        Raises:
+            BadCase, Missing, OSError: with what to do.
+        """
+        return figures.rows(cases.load([self.cases]), outcomes.load(self.results))
 
 
-def main() -> int:
+def main(places: Places | None = None) -> int:
     """Write all; an exit code."""
+    places = places or Places()
     try:
-        found = figures.rows(cases.load(), outcomes.load())
+        found = places.rows()
     except (cases.BadCase, figures.Missing, OSError) as exc:
         print(f"conformance.page: {exc}", file=sys.stderr)
         return 1
-    write(found)
-    text = README.read_text(encoding="utf-8")
-    README.write_text(
-        _FIGURE.sub(lambda _: f"{figure(found)} ([how this is measured](docs/conformance.md)).", text), encoding="utf-8"
-    )
+    places.page.write_text(render(found), encoding="utf-8")
+    places.chart.write_text(chart.svg(figures.bars(found)), encoding="utf-8")
+    told = f"{figure(found)} ([measured with real processes](docs/conformance.md))."
+    text = places.readme.read_text(encoding="utf-8")
+    places.readme.write_text(_FIGURE.sub(lambda _: told, text), encoding="utf-8")
     return 0
 
 

@@ -12,4 +12,9 @@ def _count() -> int:
     return int(os.environ.get("CONFORMANCE_GPUS", _UNSAID))
 
 
+def _affinity(_: int) -> set[int]:
+    return set(range(_count()))
+
+
 os.cpu_count = _count
+os.sched_getaffinity = _affinity  # what newer versions of torch count

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance import chart, figures, outcomes, page
-from conformance.cases import load
 from conformance.compare import Result
 from conformance.figures import Bar, Missing
+from conformance.page import Places
 from conformance.run import Ran
 from conformance.words import Arm, Outcome
 from tests.support_conformance import case
@@ -27,18 +27,18 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(name="found", scope="module")
 def _found() -> list[Row]:
-    return figures.rows(load(), outcomes.load())
+    return Places().rows()
 
 
 def test_the_page_is_what_the_last_run_came_to(found: list[Row]) -> None:
     """docs/conformance.md and its chart are made, not written."""
-    assert page.PAGE.read_text(encoding="utf-8") == page.render(found)
-    assert page.CHART.read_text(encoding="utf-8") == chart.svg(figures.bars(found))
+    assert Places().page.read_text(encoding="utf-8") == page.render(found)
+    assert Places().chart.read_text(encoding="utf-8") == chart.svg(figures.bars(found))
 
 
 def test_the_readme_has_the_figure(found: list[Row]) -> None:
     """The headline is the page's."""
-    assert f"{page.figure(found)} (" in page.README.read_text(encoding="utf-8")
+    assert f"{page.figure(found)} (" in Places().readme.read_text(encoding="utf-8")
 
 
 def test_nothing_that_worked_is_broken_undeclared(found: list[Row]) -> None:
@@ -100,6 +100,23 @@ def test_a_case_without_a_result_is_told_with_the_command(tmp_path: Path) -> Non
     """Who adds a case runs it."""
     with pytest.raises(Missing, match="1 cases have no results: make conformance ARGS='--results --case a-case'"):
         figures.rows([case(tmp_path)], {})
+
+
+def test_all_is_written_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make docs`: page, chart, and the one sentence in the README; nothing, where a case has no result."""
+    names = {"results": "results.json", "page": "page.md", "chart": "chart.svg", "readme": "README.md"}
+    places = Places(cases=tmp_path / "made.yaml", **{key: tmp_path / name for key, name in names.items()})
+    made = case(tmp_path)
+    places.readme.write_text("# x\n\nOf 3 ways to launch a PyTorchJob ...\n\nmore\n", encoding="utf-8")
+    assert page.main(places) == 1
+    assert "have no results" in capsys.readouterr().err
+    noted(tmp_path, made, operator=Outcome.HANG, rankfix=Outcome.TOGETHER)
+    assert page.main(places) == 0
+    told = places.readme.read_text(encoding="utf-8").splitlines()
+    assert told[2].startswith("Of 1 ways to launch a PyTorchJob that people publish, 0 work as the operator makes")
+    assert told[4:] == ["more"]
+    assert places.page.exists()
+    assert places.chart.exists()
 
 
 def test_a_declared_regression_is_on_the_page(tmp_path: Path) -> None:
