@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from conformance import arms, cases, check, outcomes, policies, show
 from conformance.budget import Budget
 from conformance.cases import BadCase
-from conformance.compare import Place, Result, foreseen, perform, results, tasks
+from conformance.compare import THREADS, Place, Result, foreseen, perform, results, tasks
 from conformance.watch import Sampler
 from conformance.words import Arm
 from demo import net
@@ -127,7 +127,10 @@ def missing() -> list[str]:
 
 def _place(sampler: Sampler, options: argparse.Namespace) -> Place:
     jobs = options.jobs or EACH_CPU * (os.cpu_count() or 1)
-    return Place(sampler, _network(loopback=options.network == "loopback"), Budget(jobs), options.keep)
+    network = _network(loopback=options.network == "loopback")
+    # On loopback whoever listens on all addresses listens for all jobs, so there is one job at a time.
+    threads = THREADS if network is not _loopback else 1
+    return Place(sampler, network, Budget(jobs), options.keep, threads)
 
 
 def _network(*, loopback: bool) -> Callable[[Path], net.Network]:

@@ -239,7 +239,13 @@ def _lines(bad: ValidationError) -> Iterator[str]:
             case "missing":
                 yield f"{place}: missing: each case needs it"
             case _:
-                yield ": ".join(filter(None, [place, error["msg"].removeprefix("Value error, ")]))
+                said = error["msg"].removeprefix("Value error, ") + _quotes(error["input"])
+                yield ": ".join(filter(None, [place, said]))
+
+
+def _quotes(given: object) -> str:
+    """YAML reads off and no as false, and 2 as a number, where a word is meant."""
+    return "; put it in quotes, else YAML reads no word" if isinstance(given, bool | int | float) else ""
 
 
 def _near(word: str, known: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conformance.watch import Sampler
     from demo.net import Network
 
-_THREADS = 16  # runs that wait for nothing but each other's processes cost a thread each
+THREADS = 16  # runs that only wait cost no more than a thread each
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Place:
     network: Callable[[Path], Network]
     budget: Budget
     keep: Path | None = None
+    threads: int = THREADS
 
 
 def tasks(case: Case, which: Iterable[Arm], policy: Treat, *, share: bool = True) -> tuple[list[Task], list[Result]]:
@@ -108,7 +109,7 @@ def _maker(case: Case, arm: Arm, policy: Treat) -> Callable[[int | None], Sequen
 
 def perform(todo: Sequence[Task], place: Place) -> Iterator[tuple[Task, Ran]]:
     """Run all, several at a time; each as it is over."""
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(place.threads) as pool:
         futures = {pool.submit(_perform, task, place): task for task in sorted(todo, key=lambda task: task.order)}
         try:
             for future in as_completed(futures):

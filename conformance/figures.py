@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 SILENT = frozenset({Outcome.ALONE, Outcome.DUPLICATE, Outcome.PARTIAL})
 BOTH = "rankfix and its annotations"
 _FEW = 5
+_NEEDED = {Arm.OPERATOR.value, Arm.RANKFIX.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def rows(cases: Iterable[Case], found: Mapping[str, Arms]) -> list[Row]:
         Missing: a case has none.
     """
     cases = list(cases)
-    if missing := [case.name for case in cases if case.name not in found]:
+    if missing := [case.name for case in cases if not found.get(case.name, {}).keys() >= _NEEDED]:
         names = "".join(f" --case {name}" for name in missing) if len(missing) <= _FEW else ""
         raise Missing(f"{len(missing)} cases have no results: make conformance ARGS='--results{names}'")
     return [_row(case, found[case.name]) for case in cases]
@@ -68,6 +70,13 @@ def _row(case: Case, arms: Arms) -> Row:
         frozenset(arm for arm, told in shown.items() if told["right"]),
         {arm: told.get("why", "") for arm, told in shown.items()},
     )
+
+
+def error(row: Row, arm: Arm) -> str:
+    """The error's own text, without the pod that said it and without numbers; "" for what fails in silence."""
+    why = row.why.get(arm, "")
+    text = re.sub(rf"^{row.case.job['metadata']['name']}\S*: ", "", why)
+    return re.sub(r"\b\d+\b", "N", text) if text != why else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -79,23 +80,20 @@ case of your own is an entry of a YAML list; copy one from `tests/conformance/ca
 
 def render(rows: Sequence[Row]) -> str:
     """The page."""
-    parts = (
-        HEAD,
-        "\n".join(_headline(rows)),
-        "\n".join(_families(rows)),
-        "\n".join(_broken(rows)),
-        "\n".join(_left(rows)),
-    )
-    return "\n".join([*parts, HOW, TRY, "\n".join(_each(rows))])
+    sections = (_headline, _families, _broken, _left, _told)
+    told = ("\n".join(section(rows)) for section in sections)
+    return "\n".join([HEAD, *told, HOW, TRY, *_each(rows), ""])
 
 
 def figure(rows: Sequence[Row]) -> str:
     """The one sentence."""
     bars = {bar.name: bar for bar in figures.bars(rows)}
     before, after, both = (bars[name] for name in (Arm.OPERATOR, Arm.RANKFIX, figures.BOTH))
+    broken = sum(row.broken(Arm.RANKFIX) for row in rows)
     return (
-        f"Of {before.total} ways to launch a PyTorchJob that people publish, {before.right} work as the operator makes "
-        f"their pods, {after.right} with rankfix, {both.right} with rankfix and one annotation where a job needs it"
+        f"Of {before.total} ways to launch a PyTorchJob, {before.right} work as the operator makes their pods, "
+        f"{after.right} with rankfix, {both.right} with rankfix and one annotation where a job needs it"
+        + (f" ({broken} that worked before are among those)" if broken else "")
     )
 
 
@@ -110,9 +108,27 @@ def _headline(rows: Sequence[Row]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for bar in bars:
         yield f"| {bar.name} | {bar.right} of {bar.total} | {bar.hang} | {bar.crash} | {bar.silent} |"
+    sources = Counter(row.case.source for row in rows)
+    yield ""
+    yield f"{sources['code']} cases are modelled after public code, {sources['thread']} after threads of people who ask"
+    yield f"for help, {sources['doc']} after manuals; {sources['made']} are made up, to reach a rule or what is beside it."
     if unknowable:
-        yield ""
-        yield f"{unknowable} more cases aren't counted: what their authors want isn't in the job."
+        yield f"{unknowable} aren't counted in the figures: what their authors want isn't in the job."
+    yield ""
+
+
+def _told(rows: Sequence[Row]) -> Iterator[str]:
+    failing = [row for row in rows if row.known and Arm.OPERATOR not in row.right and Arm.OPERATOR in row.outcomes]
+    texts = Counter(figures.error(row, Arm.OPERATOR) for row in failing)
+    silent = texts.pop("", 0)
+    yield "## What people see without rankfix"
+    yield ""
+    yield f"{silent} of the {len(failing)} jobs that fail say nothing: they wait, or train in parts. The others say:"
+    yield ""
+    yield "| error | jobs |"
+    yield "|---|---|"
+    for text, count in sorted(texts.items(), key=lambda pair: (-pair[1], pair[0])):
+        yield f"| `{text.replace('|', '/')}` | {count} |"
     yield ""
 
 
@@ -162,11 +178,12 @@ def _left(rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "rankfix leaves alone what it can't know, and says so on the pod. [Limits](limits.md) has the reasons."
     yield ""
-    yield "| case | what it is | comes to | what to do |"
-    yield "|---|---|---|---|"
+    yield "| case | what it is | comes to | warned | what to do |"
+    yield "|---|---|---|---|---|"
     for row in failing:
         cure = _annotations(row) or row.case.remedy
-        yield f"| {row.case.name} | {row.case.about} | {row.outcomes[Arm.RANKFIX]} | {cure} |"
+        warned = "yes" if {"warning", "denied"} & set(row.case.status) else "no"
+        yield f"| {row.case.name} | {row.case.about} | {row.outcomes[Arm.RANKFIX]} | {warned} | {cure} |"
     yield ""
 
 

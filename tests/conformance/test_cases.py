@@ -41,7 +41,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no expectation": ({"expect": {"naive": "hang"}}, "expect.rankfix is missing"),
     "several of ours": ({"expect": {"rankfix": ["hang", "crash"]}}, "take one outcome"),
     "unknown status": ({"status": "C9"}, "'C9' is no rule, status or reason"),
-    "status read as false": ({"status": False}, "status"),
+    "status read as false": ({"status": False}, "status: Input should be a valid tuple; put it in quotes"),
+    "operator read as a number": ({"operator": 1.9}, "operator: "),
+    "annotation read as a number": (
+        {"annotate": {"rankfix/nproc-per-node": 2}, "expect": {"rankfix": "together", "annotated": "together"}},
+        "annotate.rankfix/nproc-per-node: Input should be a valid string; put it in quotes",
+    ),
     "unknown class": ({"covers": ["class:pyton"]}, "'class:pyton': no such class: did you mean 'python'?"),
     "unknown kind": ({"covers": ["python"]}, "write KIND:NAME"),
     "unknown operator": ({"operator": "2.0"}, "operator"),

@@ -93,7 +93,20 @@ def test_figures_are_counted(tmp_path: Path) -> None:
     assert not found[0].broken(Arm.RANKFIX)
     text = page.render(found)
     assert "breaks none." in text
-    assert "| a-case | A case of the tests. | crash |" in text
+    assert "| a-case | A case of the tests. | crash | no |" in text
+
+
+def test_errors_are_counted_by_their_text(tmp_path: Path) -> None:
+    """Without the pod that said them, and without its numbers; what hangs has none."""
+    crashed = {"outcome": "crash", "right": False, "why": "job-worker-1: RuntimeError: mpi4py, rank 5 of 4"}
+    waits = {"outcome": "hang", "right": False, "why": "nothing moves any more: 0 of 2 processes had joined a group"}
+    made = case(tmp_path), case(tmp_path, case="b-case")
+    found = figures.rows(
+        made,
+        {name: dict.fromkeys(("operator", "rankfix"), told) for name, told in (("a-case", crashed), ("b-case", waits))},
+    )
+    assert [figures.error(row, Arm.OPERATOR) for row in found] == ["RuntimeError: mpi4py, rank N of N", ""]
+    assert "1 of the 2 jobs that fail say nothing" in page.render(found)
 
 
 def test_a_case_without_a_result_is_told_with_the_command(tmp_path: Path) -> None:
@@ -113,7 +126,7 @@ def test_all_is_written_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     noted(tmp_path, made, operator=Outcome.HANG, rankfix=Outcome.TOGETHER)
     assert page.main(places) == 0
     told = places.readme.read_text(encoding="utf-8").splitlines()
-    assert told[2].startswith("Of 1 ways to launch a PyTorchJob that people publish, 0 work as the operator makes")
+    assert told[2].startswith("Of 1 ways to launch a PyTorchJob, 0 work as the operator makes")
     assert told[4:] == ["more"]
     assert places.page.exists()
     assert places.chart.exists()
