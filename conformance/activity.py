@@ -25,10 +25,15 @@ _PREFIX = f"{MARK}=".encode()
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of all processes with one mark: how many there are, and the seconds that they had or wanted a CPU."""
+    """Of all processes with one mark: how many, and the seconds that they had a CPU, and that they waited for one."""
 
     processes: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
+
+    def plus(self, pid: int) -> Usage:
+        """One more process."""
+        return Usage(self.processes + 1, self.seconds + _seconds(pid), self.waited + _waited(pid))
 
 
 @dataclass(slots=True)
@@ -47,8 +52,7 @@ class Activity:
                 mark = self._marks.get(pid) or _mark(pid)
                 if mark:
                     seen[pid] = mark
-                    so_far = found.get(mark, Usage())
-                    found[mark] = Usage(so_far.processes + 1, so_far.seconds + _seconds(pid))
+                    found[mark] = found.get(mark, Usage()).plus(pid)
             self._marks = seen  # a mark is inherited and survives an exec, so it needs reading once
             return found
 
@@ -66,11 +70,10 @@ def _mark(pid: int) -> str:
 
 
 def _seconds(pid: int) -> float:
-    """CPU time of all threads, and the time that the first one was ready and didn't get any."""
-    folder = _PROC / str(pid)
+    """CPU time of all threads."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS + _waited(folder)
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
     return 0.0
 
 
@@ -81,8 +84,8 @@ def alive(pid: int) -> bool:
     return False
 
 
-def _waited(folder: Path) -> float:
-    """Nothing, where the kernel doesn't count it."""
+def _waited(pid: int) -> float:
+    """The time that the first thread was ready and got no CPU; nothing, where the kernel doesn't count it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int((folder / "schedstat").read_bytes().split()[1]) / _NANOSECONDS
+        return int((_PROC / str(pid) / "schedstat").read_bytes().split()[1]) / _NANOSECONDS
     return 0.0

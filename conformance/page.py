@@ -111,7 +111,7 @@ def _headline(rows: Sequence[Row]) -> Iterator[str]:
     sources = Counter(row.case.source for row in rows)
     yield ""
     yield f"{sources['code']} cases are modelled after public code, {sources['thread']} after threads of people who ask"
-    yield f"for help, {sources['doc']} after manuals; {sources['made']} are made up, to reach a rule or what is beside it."
+    yield f"for help, {sources['doc']} after manuals; {sources['made']} are made up, to reach what the others don't."
     if unknowable:
         yield f"{unknowable} aren't counted in the figures: what their authors want isn't in the job."
     yield ""

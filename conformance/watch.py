@@ -18,8 +18,10 @@ OF_AGE = (
     0.7  # and this part of what the run has taken so far: who waits for a slow machine tries again ever more rarely
 )
 AFTER_CRASH = 1.5
-_IDLE = 0.05  # of a CPU: launchers look after their processes now and then
-_IDLE_EACH = 0.02
+# Of a CPU: launchers look after their processes ten times a second, and wait for a busy one each time. Who has work to
+# do waits for it all the time.
+_IDLE, _IDLE_EACH = 0.05, 0.02
+_WAITS, _WAITS_EACH = 0.5, 0.15
 
 
 @dataclass(slots=True)
@@ -83,8 +85,7 @@ class Stillness:
     def _look(self, at: float, usage: Usage, size: int) -> None:
         if self._seen is not None:
             before, old, had = self._seen
-            idle = (_IDLE + _IDLE_EACH * usage.processes) * (at - before)
-            moves = usage.processes != old.processes or size != had or usage.seconds - old.seconds > idle
+            moves = size != had or _works(old, usage, at - before)
             self.since = None if moves else self.since if self.since is not None else before
         self._seen = (at, usage, size)
 
@@ -95,6 +96,13 @@ class Stillness:
     def enough(self, quiet: float) -> bool:
         """Whether that is a hang: still for `quiet` seconds, and for a part of what the run took until then."""
         return self.seconds() >= max(quiet, OF_AGE * self.moved())
+
+
+def _works(old: Usage, new: Usage, elapsed: float) -> bool:
+    """Whether processes came, went, computed, or would have if there had been a CPU."""
+    idle = (_IDLE + _IDLE_EACH * new.processes) * elapsed
+    waits = max(_WAITS, _WAITS_EACH * new.processes) * elapsed
+    return new.processes != old.processes or new.seconds - old.seconds > idle or new.waited - old.waited > waits
 
 
 def written(folder: Path) -> int:

@@ -47,12 +47,12 @@ with open(f"{out}/.here-{pid}", "w") as file:
     json.dump([pod, pid, rank], file)
 os.rename(f"{out}/.here-{pid}", f"{out}/here-{pid}")
 while len(mine := there()) < world:
-    time.sleep(0.02)
+    time.sleep(0.1)
 say("joined", rank=rank, world=world, members=mine)
 while stop and not os.path.exists(stop):
     if there() != mine:
         raise SystemExit("ConnectionError: a peer has gone")
-    time.sleep(0.02)
+    time.sleep(0.1)
 say("done")
 """
 
