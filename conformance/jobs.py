@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases import LEGACY, BadCase, Case
 from webhook import operator_
-from webhook.operator_job import GENERATIONS
+from webhook.operator_job import GENERATIONS, WORKER, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,20 +26,24 @@ def pods(case: Case, *, annotate: bool = False, workers: int | None = None) -> l
     Raises:
         BadCase: the job is none that this operator makes pods of.
     """
-    job = copy.deepcopy(case.job)
-    specs = (job.get("spec") or {}).get("pytorchReplicaSpecs") or {}
-    if workers is not None:
-        specs["Worker"]["replicas"] = workers
-    if annotate:
-        for replicas in specs.values():
-            metadata = replicas["template"].setdefault("metadata", {})
-            metadata["annotations"] = {**(metadata.get("annotations") or {}), **case.annotate}
     generation = GENERATIONS["1.3" if case.operator == LEGACY else case.operator]
     try:
-        made = operator_.pods(job, generation)
+        operator_.pods(case.job, generation)  # so that what follows may rely on the job's form
+        made = operator_.pods(_job(case, annotate=annotate, workers=workers), generation)
     except operator_.BadJob as bad:
         raise BadCase(f"{case.family}.yaml: case {case.name}: job: {problem}" for problem in bad.problems) from None
     return [_legacy(pod) for pod in made] if case.operator == LEGACY else made
+
+
+def _job(case: Case, *, annotate: bool, workers: int | None) -> dict[str, Any]:
+    job = copy.deepcopy(case.job)
+    for key, replicas in job["spec"]["pytorchReplicaSpecs"].items():
+        if workers is not None and typed(key) == WORKER:
+            replicas["replicas"] = workers
+        if annotate:
+            metadata = replicas["template"].setdefault("metadata", {})
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **case.annotate}
+    return job
 
 
 def _legacy(pod: Pod) -> Pod:

@@ -73,8 +73,9 @@ make conformance CASES=my-cases/ ARGS="--case my-job"   # your own, in the same 
 ```
 
 It fails if a case comes out otherwise than it says, or if something that worked without rankfix doesn't work with it. A
-case of your own is an entry of a YAML list; copy one from `tests/conformance/cases`.
-`make conformance CASES=my-cases/ ARGS=--check` says what is wrong with it before anything runs.
+case of your own is an entry of a YAML list; copy one from `tests/conformance/cases`. Its training program is a text in
+`files`, or one of `tests/conformance/programs`; it says whom it met by `import report; report.train()`.
+`make conformance CASES=my-cases/ ARGS=--check` says what is wrong with a case before anything runs.
 """
 
 
