@@ -26,7 +26,7 @@ CONFORMANCE_READY := $(VENV)/.conformance-$(PYTHON_VERSION)
 .PHONY: help venv demo demo-cluster conformance conformance-fast picture test test-fast test-cluster test-trainer test-lowest coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-16s %s\n", $$1, $$2 }'
 
 venv: $(READY) ## make .venv with the tested versions of all that development needs
 
