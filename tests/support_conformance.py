@@ -46,8 +46,10 @@ say("start", env={"RANK": str(rank), "WORLD_SIZE": str(world)})
 with open(f"{out}/.here-{pid}", "w") as file:
     json.dump([pod, pid, rank], file)
 os.rename(f"{out}/.here-{pid}", f"{out}/here-{pid}")
-while len(mine := there()) < world:
-    time.sleep(0.1)
+mine = []
+while len(mine) < world or there() != mine:  # a peer that is about to leave isn't one
+    mine = there()
+    time.sleep(0.3)
 say("joined", rank=rank, world=world, members=mine)
 while stop and not os.path.exists(stop):
     if there() != mine:
