@@ -4,6 +4,7 @@
 #   TORCH=auto|yes|no     whether `make test` adds torch for the trainer's tests; auto takes it where a CPU build is offered
 #   PYTEST_ARGS=...       handed to pytest; BENCH_ARGS=... to the benchmarks
 #   BASE=, TRAINER_BASE=, MNIST=, PLATFORMS=, PREFIX=, PUSH=yes   what `make image` builds from, and for whom: docs/images.md
+#   CASES=... ARGS=...    of make conformance: other cases than the project's own, and flags (ARGS=--help lists them)
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -14,16 +15,19 @@ BIN := $(VENV)/bin
 PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 TORCH ?= auto
 PYTEST_ARGS ?=
+CASES ?=
+ARGS ?=
 JOBS ?= auto
 
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 READY := $(VENV)/.ready-$(PYTHON_VERSION)
 TORCH_READY := $(VENV)/.torch-$(PYTHON_VERSION)-$(TORCH)
+CONFORMANCE_READY := $(VENV)/.conformance-$(PYTHON_VERSION)
 
-.PHONY: help venv image demo demo-cluster picture test test-fast test-cluster test-images test-trainer test-lowest soak coverage gate oracle lint types imports bench docs manifests fmt lock clean
+.PHONY: help venv image demo demo-cluster conformance conformance-fast picture test test-fast test-cluster test-images test-trainer test-lowest soak coverage gate oracle lint types imports bench docs manifests fmt lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-16s %s\n", $$1, $$2 }'
 
 venv: $(READY) ## make .venv with the tested versions of all that development needs
 
@@ -39,11 +43,21 @@ image: $(READY) ## the webhook's image and the trainer's, with a Docker engine (
 	$(BIN)/python -m tools.image $(if $(BASE),--base $(BASE)) $(if $(TRAINER_BASE),--trainer-base $(TRAINER_BASE)) \
 	    $(if $(MNIST),--mnist $(MNIST)) $(if $(PREFIX),--prefix $(PREFIX)) $(if $(PLATFORMS),--platforms $(PLATFORMS)) $(if $(PUSH),--push)
 
+$(CONFORMANCE_READY): $(READY) constraints-trainer.txt constraints-conformance.txt tools/torch.sh tools/conformance.sh
+	@sh tools/conformance.sh "$(BIN)/python"
+	@touch $@
+
 demo: $(READY) $(TORCH_READY) ## a job that hangs, the server that repairs its pods, the same job as it trains (DEMO_FAST=1: shorter)
 	$(BIN)/python -m demo
 
 demo-cluster: $(READY) ## the same pods through a real kube-apiserver (KUBEBUILDER_ASSETS), with rankfix as its webhook
 	$(BIN)/python -m demo.cluster
+
+conformance: $(CONFORMANCE_READY) ## launch cases as people publish them, as real processes, without rankfix and with it
+	$(BIN)/python -m conformance $(CASES) $(ARGS)
+
+conformance-fast: $(CONFORMANCE_READY) ## the part of them that has each class and rule
+	$(BIN)/python -m conformance --fast $(CASES) $(ARGS)
 
 picture: $(READY) $(TORCH_READY) ## draw docs/demo.svg, the README's picture, from a run of the demo
 	$(BIN)/python -m demo --svg docs/demo.svg
@@ -91,6 +105,7 @@ bench: $(READY) ## how fast the server is, beside no-ops and PEER='COMMAND {port
 docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page
 	$(BIN)/python -m tools.explain_schema
+	$(BIN)/python -m conformance.page
 
 manifests: $(READY) ## write the generated files of deploy/
 	$(BIN)/python -m tools.manifests

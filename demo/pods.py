@@ -5,9 +5,9 @@
         for ended in local.wait(limit=60):    # code None: the time was up, and it was ended
             print(ended.pod, ended.code, ended.log)
 
-Images don't exist here: commands are looked up on PATH, where `python` is the interpreter that runs this. Of volumes
-there are emptyDirs, and a path in one is replaced in words and values before the container starts. Init containers
-aren't run.
+Images don't exist here: commands are looked up on PATH, where `python` is the interpreter that runs this, and what
+else an image holds is handed in as files. Of volumes there are emptyDirs. Paths in one, or of such a file, are replaced
+in words and values before the container starts. Init containers are run only where that is asked for.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo import kubelet, leftovers, net
+from demo import image, kubelet, leftovers, net
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
 ROOT = Path(__file__).parents[1]
+OPERATORS_OWN = "init-pytorch"
 GRACE = 3.0  # seconds between asking and making a process end; a cluster gives 30
 _TICK = 0.05
+_PATIENCE = 60.0
 _SHELLS_OF_THE_CALLER = ("HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
 
 
@@ -94,13 +96,18 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
     """Runs pods, and ends all of their processes at the latest when the block ends.
 
     `network` is the best that this machine has, unless one is given (it is entered and left here). `entrypoints` says
-    what an image without a command runs, `environment` what images bring along.
+    what an image without a command runs, `environment` and `files` (see `demo.image`) what images bring along. `inits`
+    runs the init containers, too, but for the operator's own, which waits for a name server. `grace` is what a process
+    that is told to end gets.
     """
 
     folder: Path
     network: net.Network | None = None
     entrypoints: Mapping[str, Sequence[str]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    inits: bool = False
+    grace: float = GRACE
     _mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     _running: list[_Running] = field(default_factory=list)
     _entered: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -118,6 +125,11 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
             self._entered.close()
 
     @property
+    def mark(self) -> str:
+        """What the marks of all processes begin with, see `demo.leftovers`."""
+        return self._mark
+
+    @property
     def left(self) -> list[int]:
         """The processes that still run."""
         return [pid for pod in {one.pod for one in self._running} for pid in leftovers.marked(self._mark_of(pod))]
@@ -131,8 +143,12 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         pods = list(pods)
         addresses = {pod["metadata"]["name"]: self._net.add(pod["metadata"]["name"]) for pod in pods}
         for pod in pods:
+            address = addresses[pod["metadata"]["name"]]
+            for container in pod["spec"].get("initContainers") or () if self.inits else ():
+                if container["name"] != OPERATORS_OWN:
+                    self._start(pod, container, address).process.wait(timeout=_PATIENCE)
             for container in pod["spec"]["containers"]:
-                self._start(pod, container, addresses[pod["metadata"]["name"]])
+                self._start(pod, container, address)
 
     @property
     def _net(self) -> net.Network:
@@ -140,24 +156,31 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
             raise RuntimeError("LocalPods is a context manager")
         return self.network
 
-    def _start(self, pod: Mapping[str, Any], container: Mapping[str, Any], address: str) -> None:
+    def codes(self) -> dict[tuple[str, str], int | None]:
+        """By pod and container: how each ended; None: it runs."""
+        self._look(None)
+        return {(one.pod, one.container): one.process.returncode for one in self._running}
+
+    def _start(self, pod: Mapping[str, Any], container: Mapping[str, Any], address: str) -> _Running:
         name = pod["metadata"]["name"]
         values = kubelet.environment(container, pod, address)
         words = kubelet.command_line(container, values, self.entrypoints.get(str(container.get("image"))))
         home = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
         mounts = _mounts(pod, container, self._volumes(name))
+        paths = image.unpack(self.files, home, mounts, self._net.translate)
 
         def translate(text: str) -> str:
-            return kubelet.moved(self._net.translate(text), mounts)
+            return kubelet.moved(self._net.translate(text), paths)
 
         given = {key: translate(value) for key, value in values.items()}
         log = home / f"{container['name']}.log"
-        environment = {**self._image(), **self.environment, **self._net.environment, "HOSTNAME": name, **given}
+        environment = {**self._image(paths), **self.environment, **self._net.environment, "HOSTNAME": name, **given}
         environment[leftovers.MARK] = self._mark_of(name)
+        cwd = image.working_folder(container, paths, home)
         with log.open("wb") as out:
             process = subprocess.Popen(  # noqa: S603 - what the job's owner wrote
-                [*self._net.words(name, home), *map(translate, words)],
-                cwd=home,
+                [*self._net.words(name, cwd), *map(translate, words)],
+                cwd=cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -165,12 +188,13 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
                 start_new_session=True,
             )
         self._running.append(_Running(name, container["name"], process, log, time.monotonic()))
+        return self._running[-1]
 
-    def _image(self) -> dict[str, str]:
-        """What an image with this Python, and this project, would set."""
+    def _image(self, paths: Mapping[str, str]) -> dict[str, str]:
+        """What an image with this Python, this project, and such files would set."""
         kept = {name: os.environ[name] for name in _SHELLS_OF_THE_CALLER if name in os.environ}
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        return {**kept, "PATH": path, "PYTHONPATH": str(ROOT)}
+        folders = [*image.commands(paths), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+        return {**kept, "PATH": os.pathsep.join(folders), "PYTHONPATH": str(ROOT)}
 
     def _volumes(self, pod: str) -> Path:
         return self.folder / f"{pod}.{self._mark}.volumes"
@@ -195,14 +219,14 @@ class LocalPods(contextlib.AbstractContextManager["LocalPods"]):
         for one in running:
             one.cut = True
         for pod in {one.pod for one in running}:
-            self._end(pod, grace=GRACE)
+            self._end(pod, grace=self.grace)
         self._look(watch)
         ended, self._running = [one.result() for one in self._running], []
         return ended
 
     def delete(self, pod: str) -> list[Ended]:
         """End a pod, as somebody who deletes it would, while the others go on; its emptyDirs go with it."""
-        self._end(pod, grace=GRACE)
+        self._end(pod, grace=self.grace)
         self._look(None)
         shutil.rmtree(self._volumes(pod), ignore_errors=True)
         gone = [one.result() for one in self._running if one.pod == pod]

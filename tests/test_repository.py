@@ -16,7 +16,11 @@ PACKAGES = ("webhook", "certs", "trainer")
 SHIPPED = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 ALL = [
     *SHIPPED,
-    *(path for folder in ("bench", "demo", "tools", "tests") for path in sorted((ROOT / folder).rglob("*.py"))),
+    *(
+        path
+        for folder in ("bench", "conformance", "demo", "tools", "tests")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ),
 ]
 
 LONGEST_MODULE = 300

@@ -15,6 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 EVERYDAY = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["dev"]]]
 TRAINER = [Requirement(text) for text in [*EXTRAS["trainer"], *EXTRAS["plot"]]]
+CONFORMANCE = [Requirement(text) for text in EXTRAS["conformance"]]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
 
@@ -25,7 +26,7 @@ def pins(name: str) -> dict[str, str]:
     return {canonicalize_name(package): version for package, version in pairs}
 
 
-@pytest.mark.parametrize("requirement", EVERYDAY + TRAINER, ids=str)
+@pytest.mark.parametrize("requirement", EVERYDAY + TRAINER + CONFORMANCE, ids=str)
 def test_a_dependency_is_bounded_on_both_sides(requirement: Requirement) -> None:
     """No release that nobody has seen gets in, and none that is too old to work."""
     assert {specifier.operator for specifier in requirement.specifier} == {">=", "<"}
@@ -46,7 +47,15 @@ def test_the_trainers_libraries_are_locked_apart(requirement: Requirement) -> No
     assert requirement.specifier.contains(version)
 
 
-@pytest.mark.parametrize("name", ["constraints.txt", "constraints-trainer.txt"])
+@pytest.mark.parametrize("requirement", CONFORMANCE, ids=str)
+def test_what_the_launch_cases_run_is_locked_apart(requirement: Requirement) -> None:
+    """It comes on top of torch, and brings none of its own."""
+    locked = pins("constraints-conformance.txt")
+    assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)])
+    assert not locked.keys() & {*pins("constraints.txt"), *pins("constraints-trainer.txt")}
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "constraints-trainer.txt", "constraints-conformance.txt"])
 def test_a_lock_is_names_and_versions_only(name: str) -> None:
     """No address, no local build: it must mean the same wherever packages come from."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
@@ -57,7 +66,7 @@ def test_each_dependency_is_explained() -> None:
     """docs/dependencies.md has a row for each dependency, and for nothing else."""
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| ([A-Za-z][\w-]*) \|", page, re.MULTILINE)) - {"library"}
-    assert rows == {requirement.name for requirement in EVERYDAY + TRAINER}
+    assert rows == {requirement.name for requirement in EVERYDAY + TRAINER + CONFORMANCE}
 
 
 def test_each_target_has_a_line_of_help() -> None:

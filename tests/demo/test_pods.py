@@ -164,6 +164,52 @@ def test_an_image_s_entrypoint_and_environment(tmp_path: Path) -> None:
             local.start([{**made, "spec": {"containers": [{"name": "c"}]}}])
 
 
+def test_what_else_an_image_holds(network: net.Network, tmp_path: Path) -> None:
+    """Files at their paths, executable and each container's own; a command on PATH; scripts find files and volumes."""
+    files = {
+        "/work-of-a-test/run.sh": "#!/bin/sh\ncat /work-of-a-test/data/x /volume-of-a-test/y; touch /work-of-a-test/z",
+        "/work-of-a-test/data/x": "x\n",
+        "/usr/local/bin/greet": "#!/bin/sh\necho hello $1\n",
+        "beside.txt": "b\n",
+    }
+    made = pod(NAMES[0], "cat beside.txt; greet you; echo y > /volume-of-a-test/y; /work-of-a-test/run.sh", "ls")
+    made["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    made["spec"]["containers"][0] |= {"volumeMounts": [{"name": "v", "mountPath": "/volume-of-a-test"}]}
+    made["spec"]["containers"][1] |= {"workingDir": "/work-of-a-test"}
+    with LocalPods(tmp_path, network=network, files=files) as local:
+        local.start([made])
+        first, second = local.wait(20)
+    assert first.log.splitlines()[:4] == ["b", "hello you", "x", "y"]
+    assert second.log.split() == ["data", "run.sh"]
+
+
+def test_a_working_folder_that_no_image_has(local: LocalPods) -> None:
+    """The runtime makes it; one that this machine has is a folder of the container's own, too."""
+    made = pod(NAMES[0], "pwd; touch mine")
+    made["spec"]["containers"][0]["workingDir"] = "/srv/of-a-test"
+    local.start([made])
+    (ended,) = local.wait(20)
+    assert ended.log.strip().endswith("/srv/of-a-test")
+    assert ended.log.startswith(str(local.folder))
+
+
+def test_init_containers_run_first_where_that_is_asked_for(network: net.Network, tmp_path: Path) -> None:
+    """But for the operator's own, which waits for a name server."""
+    made = pod(NAMES[0], "cat /volume-of-a-test/x")
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/volume-of-a-test"}]}
+    made["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    made["spec"]["containers"][0] |= mounts
+    made["spec"]["initContainers"] = [
+        {"name": "init-pytorch", "command": ["sh", "-c", "sleep 600"]},
+        {"name": "fetch", "command": ["sh", "-c", "sleep 0.2; echo x > /volume-of-a-test/x"], **mounts},
+    ]
+    with LocalPods(tmp_path, network=network, inits=True) as local:
+        local.start([made])
+        assert local.codes() == {(NAMES[0], "fetch"): 0, (NAMES[0], "c0"): None}
+        ended = local.wait(20)
+    assert [(one.container, one.code, one.log) for one in ended] == [("fetch", 0, ""), ("c0", 0, "x\n")]
+
+
 def test_an_error_in_the_block_ends_the_pods(tmp_path: Path) -> None:
     """Whatever happens, nothing goes on."""
     with pytest.raises(RuntimeError, match="mine"), LocalPods(tmp_path, network=net.Loopback()) as local:  # noqa: PT012 - what happens before the error matters
