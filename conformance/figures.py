@@ -36,6 +36,11 @@ class Row:
         return self.case.truth.right is not None
 
     @property
+    def published(self) -> bool:
+        """Whether it is modelled after something that somebody else wrote."""
+        return self.case.source != "made"
+
+    @property
     def helped(self) -> bool:
         """Whether it is right with rankfix, with an annotation where the case has one."""
         return bool(self.right & {Arm.RANKFIX, Arm.ANNOTATED})

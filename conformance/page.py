@@ -87,44 +87,51 @@ def render(rows: Sequence[Row]) -> str:
 
 
 def figure(rows: Sequence[Row]) -> str:
-    """The one sentence."""
-    bars = {bar.name: bar for bar in figures.bars(rows)}
+    """The one sentence, about what others wrote."""
+    published = [row for row in rows if row.published]
+    bars = {bar.name: bar for bar in figures.bars(published)}
     before, after, both = (bars[name] for name in (Arm.OPERATOR, Arm.RANKFIX, figures.BOTH))
-    broken = sum(row.broken(Arm.RANKFIX) for row in rows)
+    broken = sum(row.broken(Arm.RANKFIX) for row in published)
     return (
-        f"Of {before.total} ways to launch a PyTorchJob, {before.right} work as the operator makes their pods, "
-        f"{after.right} with rankfix, {both.right} with rankfix and one annotation where a job needs it"
-        + (f" ({broken} that worked before are among those)" if broken else "")
+        f"Of {before.total} ways to launch a PyTorchJob, from public code, threads and manuals, {before.right} work as "
+        f"the operator makes their pods, {after.right} with rankfix, and {both.right} with rankfix and one annotation "
+        f"where a job needs it; {broken or 'none'} that worked {'is' if broken <= 1 else 'are'} broken"
     )
 
 
 def _headline(rows: Sequence[Row]) -> Iterator[str]:
-    bars = figures.bars(rows)
-    unknowable = sum(not row.known for row in rows)
+    published = [row for row in rows if row.published]
+    sources = Counter(row.case.source for row in rows)
     yield f"**{figure(rows)}.** Real processes, [judged](#how-it-is-judged) by the groups that they form."
     yield ""
     yield "![What each arm comes to, in numbers of cases](conformance.svg)"
     yield ""
+    yield from _table(published)
+    yield f"{sources['code']} of these cases are modelled after public code, {sources['thread']} after threads in which"
+    yield f"people ask for help, {sources['doc']} after manuals. {sources['made']} more are made up, to reach a rule, a"
+    yield "wrapper or a mistake that the others don't; so their number says nothing about how often it happens. All:"
+    yield ""
+    yield from _table(rows)
+    if unknowable := sum(not row.known for row in rows):
+        yield f"Cases that aren't counted, since what their authors want isn't in the job: {unknowable}."
+        yield ""
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
     yield "| | right | waits for ever | ends with an error | wrong, without a word |"
     yield "|---|---|---|---|---|"
-    for bar in bars:
+    for bar in figures.bars(rows):
         yield f"| {bar.name} | {bar.right} of {bar.total} | {bar.hang} | {bar.crash} | {bar.silent} |"
-    sources = Counter(row.case.source for row in rows)
-    yield ""
-    yield f"{sources['code']} cases are modelled after public code, {sources['thread']} after threads of people who ask"
-    yield f"for help, {sources['doc']} after manuals; {sources['made']} are made up, to reach what the others don't."
-    if unknowable:
-        yield f"{unknowable} aren't counted in the figures: what their authors want isn't in the job."
     yield ""
 
 
 def _told(rows: Sequence[Row]) -> Iterator[str]:
-    failing = [row for row in rows if row.known and Arm.OPERATOR not in row.right and Arm.OPERATOR in row.outcomes]
+    failing = [row for row in rows if row.known and row.published and Arm.OPERATOR not in row.right]
     texts = Counter(figures.error(row, Arm.OPERATOR) for row in failing)
     silent = texts.pop("", 0)
     yield "## What people see without rankfix"
     yield ""
-    yield f"{silent} of the {len(failing)} jobs that fail say nothing: they wait, or train in parts. The others say:"
+    yield f"{silent} of {len(failing)} published jobs that fail say nothing: they wait, or train in parts. The others:"
     yield ""
     yield "| error | jobs |"
     yield "|---|---|"
@@ -152,11 +159,11 @@ def _broken(rows: Sequence[Row]) -> Iterator[str]:
     yield "## What was right before"
     yield ""
     declared = [row for row in rows if row.broken(Arm.RANKFIX)]
+    published = sum(row.published for row in declared)
     naive = [row for row in rows if row.broken(Arm.NAIVE)]
     policy = [row for row in rows if row.broken(Arm.POLICY)]
-    others = (
-        "none" if not declared else f"none but these {len(declared)}, which no webhook can tell from jobs that need it"
-    )
+    told = f"none but these, which look like jobs that need it ({published} of them published)"
+    others = told if declared else "none"
     yield f"Of the jobs that work without it, rankfix breaks {others}."
     yield ""
     if declared:
@@ -244,7 +251,7 @@ def main(places: Places | None = None) -> int:
         print(f"conformance.page: {exc}", file=sys.stderr)
         return 1
     places.page.write_text(render(found), encoding="utf-8")
-    places.chart.write_text(chart.svg(figures.bars(found)), encoding="utf-8")
+    places.chart.write_text(chart.svg(figures.bars([row for row in found if row.published])), encoding="utf-8")
     told = f"{figure(found)} ([measured with real processes](docs/conformance.md))."
     text = places.readme.read_text(encoding="utf-8")
     places.readme.write_text(_FIGURE.sub(lambda _: told, text), encoding="utf-8")

@@ -33,7 +33,9 @@ def _found() -> list[Row]:
 def test_the_page_is_what_the_last_run_came_to(found: list[Row]) -> None:
     """docs/conformance.md and its chart are made, not written."""
     assert Places().page.read_text(encoding="utf-8") == page.render(found)
-    assert Places().chart.read_text(encoding="utf-8") == chart.svg(figures.bars(found))
+    assert Places().chart.read_text(encoding="utf-8") == chart.svg(
+        figures.bars([row for row in found if row.published])
+    )
 
 
 def test_the_readme_has_the_figure(found: list[Row]) -> None:
@@ -100,13 +102,13 @@ def test_errors_are_counted_by_their_text(tmp_path: Path) -> None:
     """Without the pod that said them, and without its numbers; what hangs has none."""
     crashed = {"outcome": "crash", "right": False, "why": "job-worker-1: RuntimeError: mpi4py, rank 5 of 4"}
     waits = {"outcome": "hang", "right": False, "why": "nothing moves any more: 0 of 2 processes had joined a group"}
-    made = case(tmp_path), case(tmp_path, case="b-case")
+    made = case(tmp_path, source="thread"), case(tmp_path, case="b-case", source="doc")
     found = figures.rows(
         made,
         {name: dict.fromkeys(("operator", "rankfix"), told) for name, told in (("a-case", crashed), ("b-case", waits))},
     )
     assert [figures.error(row, Arm.OPERATOR) for row in found] == ["RuntimeError: mpi4py, rank N of N", ""]
-    assert "1 of the 2 jobs that fail say nothing" in page.render(found)
+    assert "1 of 2 published jobs that fail say nothing" in page.render(found)
 
 
 def test_a_case_without_a_result_is_told_with_the_command(tmp_path: Path) -> None:
@@ -119,14 +121,15 @@ def test_all_is_written_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     """`make docs`: page, chart, and the one sentence in the README; nothing, where a case has no result."""
     names = {"results": "results.json", "page": "page.md", "chart": "chart.svg", "readme": "README.md"}
     places = Places(cases=tmp_path / "made.yaml", **{key: tmp_path / name for key, name in names.items()})
-    made = case(tmp_path)
+    made = case(tmp_path, source="code")
     places.readme.write_text("# x\n\nOf 3 ways to launch a PyTorchJob ...\n\nmore\n", encoding="utf-8")
     assert page.main(places) == 1
     assert "have no results" in capsys.readouterr().err
     noted(tmp_path, made, operator=Outcome.HANG, rankfix=Outcome.TOGETHER)
     assert page.main(places) == 0
     told = places.readme.read_text(encoding="utf-8").splitlines()
-    assert told[2].startswith("Of 1 ways to launch a PyTorchJob, 0 work as the operator makes")
+    assert told[2].startswith("Of 1 ways to launch a PyTorchJob, from public code, threads and manuals, 0 work as ")
+    assert "1 with rankfix, and 1 with rankfix and one annotation where a job needs it; none that worked is" in told[2]
     assert told[4:] == ["more"]
     assert places.page.exists()
     assert places.chart.exists()
