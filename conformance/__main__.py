@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -106,7 +107,7 @@ def _record(chosen: Sequence[cases.Case]) -> int:
 
 
 def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
-    if lacking := missing():
+    if lacking := missing(chosen):
         show.problems([f"not installed here, and cases start it: {', '.join(lacking)}; make conformance installs it"])
         return UNUSABLE
     began = time.monotonic()
@@ -120,9 +121,11 @@ def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
     return FAILED if show.summary(chosen, done, time.monotonic() - began) else 0
 
 
-def missing() -> list[str]:
-    """What the cases start that isn't here."""
-    return [name for name in ("torch", "accelerate") if importlib.util.find_spec(name) is None]
+def missing(chosen: Sequence[cases.Case]) -> list[str]:
+    """What these cases start that isn't here: a program of the corpus starts torch, and may start accelerate."""
+    texts = [json.dumps([case.job, case.files]) for case in chosen]
+    needed = [name for name in ("torch", "accelerate") if any(name in text or '"program:' in text for text in texts)]
+    return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
 def _place(sampler: Sampler, options: argparse.Namespace) -> Place:

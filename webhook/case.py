@@ -131,8 +131,10 @@ def twins(containers: Sequence[Container], before: Earlier | None) -> dict[int, 
 def _like(one: Container, other: Container, *, marked: bool) -> bool:
     if any(one.raw.get(name) != other.raw.get(name) for name in ("image", "resources")):
         return False
-    if marked:
-        return one.env.text(_SIZE) == other.env.text(_SIZE)
+    if marked and one.env.text(_SIZE) == other.env.text(_SIZE):
+        return True
+    if one.env.text("WORLD_SIZE") != other.env.text("WORLD_SIZE"):  # somebody gave one of them a world of its own
+        return False
     if all(one.raw.get(name) == other.raw.get(name) for name in ("command", "args")):
         return True
     (text, wrapped), (other_text, other_wrapped) = _text(one), _text(other)

@@ -203,11 +203,11 @@ def _pods(env: Env, master: bool, before: Earlier | None) -> Found | Trouble | N
 
 
 def _pods_before_1_7(env: Env, before: Earlier | None) -> Found | Trouble | None:
-    if before is not None:
-        return Found(before.pods, RANKS)
     if "WORLD_SIZE" not in env:
         return None
     pods = plain(env.text("WORLD_SIZE"))
+    if before is not None and pods and (pods == before.world or pods % before.pods == 0):
+        return Found(before.pods, RANKS)  # else somebody gave this container a world of its own
     if pods is None and not env.sourced("WORLD_SIZE"):
         return Trouble(Reason.INCONSISTENT, "neither PET_NNODES nor WORLD_SIZE is a number")
     return None if pods is None else Found(pods, "WORLD_SIZE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -26,9 +27,8 @@ MEETING = {"job": job(container("python", "train.py"), nproc="2"), "files": {"tr
 
 
 @pytest.fixture(name="run")
-def _run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+def _run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """Run cases on loopback: the exit code, and what was printed."""
-    monkeypatch.setattr(runner, "missing", list)  # these cases need no torch
 
     def run(*entries: dict[str, Any], args: tuple[str, ...] = ()) -> tuple[int, str]:
         words = [str(written(tmp_path, *entries)), "--network=loopback", "-j", "8", *args]
@@ -206,11 +206,11 @@ def test_cases_are_checked_without_a_run(run: Callable[..., tuple[int, str]]) ->
 
 
 def test_what_it_needs_is_told(run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is torch and accelerate for a run, and a control plane for the record."""
-    monkeypatch.setattr(runner, "missing", lambda: ["torch"])
+    """That is torch or accelerate, where cases name them, and a control plane for the record."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    code, shown = run(raw())
-    assert (code, "torch; make conformance installs it" in shown) == (runner.UNUSABLE, True)
+    code, shown = run(raw(files={"train.py": "import torch\n"}))
+    assert (code, "start it: torch; make conformance installs it" in shown) == (runner.UNUSABLE, True)
     code, shown = run(raw(), args=("--record",))
     assert (code, "KUBEBUILDER_ASSETS" in shown) == (runner.UNUSABLE, True)
 
