@@ -106,6 +106,7 @@ docs: $(READY) ## write the generated pages of docs/
 	$(BIN)/python -m tools.contract_page
 	$(BIN)/python -m tools.explain_schema
 	$(BIN)/python -m conformance.page
+	$(BIN)/python -m bench.page
 
 manifests: $(READY) ## write the generated files of deploy/
 	$(BIN)/python -m tools.manifests

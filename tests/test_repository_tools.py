@@ -12,6 +12,7 @@ import pytest
 
 from bench import __main__ as bench
 from bench import cases, chart, core, load
+from bench import page as bench_page
 from tools import coverage_gate, layers
 from webhook.mutate import respond
 from webhook.policy import Policy
@@ -162,3 +163,10 @@ def test_torch_is_left_out_where_nobody_asks_for_it() -> None:
     script = str(ROOT / "tools" / "torch.sh")
     assert subprocess.run(["sh", script, sys.executable, "no"], check=False).returncode == 0
     assert subprocess.run(["sh", script, sys.executable, "maybe"], check=False, capture_output=True).returncode == 2
+
+
+def test_the_page_has_the_figures_that_were_measured() -> None:
+    """docs/performance.md and bench/results.json are of the same runs: `make docs` brings them together."""
+    results = json.loads(bench_page.RESULTS.read_text(encoding="utf-8"))
+    text = bench_page.PAGE.read_text(encoding="utf-8")
+    assert bench_page.page(text, results) == text

@@ -61,7 +61,7 @@ def test_rotation_fails_no_pod(
         servers = [stack.enter_context(made.server(folder=folder)) for folder in folders]
         made.await_repair()
         before = made.secret(), made.bundle()
-        with kubelets(made, folders), load(made) as pods:
+        with kubelets(made, folders), load(made, 8) as pods:
             pods.wait(20)
             start, already = time.monotonic(), pods.repaired
             replicas = [f"--replica=127.0.0.1:{server.port}" for server in servers]
