@@ -37,10 +37,13 @@ class Decide(Protocol):
         """The decision on a pod."""
 
 
-class Verdict(Struct, frozen=True):
-    """What becomes of a pod, whoever asks: `told` is the response's JSON without a uid, the rest is as in `Answer`."""
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What becomes of a pod, whoever asks, as logs, metrics and the command line tell it.
 
-    told: bytes
+    `job` is the PyTorchJob's name or "", `classes` has one class for each managed container, `env` the names of the
+    variables that change, `patch` the operations, `message` what a denied pod hears.
+    """
+
     allowed: bool
     job: str
     reason: Reason
@@ -53,29 +56,24 @@ class Verdict(Struct, frozen=True):
     message: str | None = None
 
 
-class Answer(Struct, frozen=True):
-    """The answer's bytes, and what logs, metrics and the command line tell about it.
+class Verdict(Outcome, frozen=True, kw_only=True):
+    """An outcome that can be told to anybody: `told` is the response's JSON without a uid."""
 
-    `job` is the PyTorchJob's name or "", `classes` has one class for each managed container, `env` the names of the
-    variables that change, `patch` the operations, `message` what a denied pod hears. `bug` is the exception of a
-    decision that failed: the pod is then allowed as it is, or denied where the policy says so.
+    told: bytes
+
+
+class Answer(Outcome, frozen=True, kw_only=True):
+    """An outcome as the answer to one request: its bytes, and whose they are.
+
+    `bug` is the exception of a decision that failed: the pod is then allowed as it is, or denied where the policy says
+    so.
     """
 
     body: bytes
-    allowed: bool
     uid: str
     namespace: str
-    job: str
     operation: str
     dry_run: bool
-    reason: Reason
-    status: str | None = None
-    rules: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    patch: Patch = msgspec.field(default_factory=list)
-    message: str | None = None
     bug: Exception | None = None
 
 
@@ -93,7 +91,8 @@ def respond(body: bytes, policy: Policy, *, decide: Decide = deciding.decide) ->
     if request.pod is None:
         return _answer(request, _verdict(Decision(Reason.NOT_OURS)))
     try:
-        return _answer(request, _judged(request.pod, policy, decide))
+        view = pod.read(request.pod)
+        return _answer(request, _on(view, decide(view, policy)))
     except Exception as bug:  # noqa: BLE001 - the core's one net: whatever fails in here, the pod must not wait for us
         return _failed(request, policy, bug)
 
@@ -135,10 +134,10 @@ class Remembering:
         known = self.kin.get(family) if family is not None else None
         decision = kin.decided(known, rank) if known is not None else None
         if known is not None and decision is not None:  # there may be thousands of those, so it isn't remembered
-            return _verdict(decision, known.pod.job, to_patch(known.pod, decision.edits))
+            return _on(known.pod, decision)
         view = pod.read(envelope.pod_of(essence))
         decision = self._decide(view, policy)
-        verdict = _verdict(decision, view.job, to_patch(view, decision.edits))
+        verdict = _on(view, decision)
         if verdict.reason not in _SILENT:
             size = sum(map(len, essence))
             self.verdicts.keep(essence, verdict, size)
@@ -162,9 +161,8 @@ def _failed(request: Review, policy: Policy, bug: Exception) -> Answer:
     return _answer(request, _verdict(decision), bug)
 
 
-def _judged(raw: Mapping[str, Any], policy: Policy, decide: Decide) -> Verdict:
-    view = pod.read(raw)
-    decision = decide(view, policy)
+def _on(view: Pod, decision: Decision) -> Verdict:
+    """The verdict on the pod that was decided on."""
     return _verdict(decision, view.job, to_patch(view, decision.edits))
 
 

@@ -196,15 +196,7 @@ class Deeds:
     seen: list[str] = field(default_factory=list)
 
     def __call__(self, event: str, _args: object) -> None:
-        if self.watching and event.split(".", maxsplit=1)[0] in {
-            "open",
-            "os",
-            "socket",
-            "subprocess",
-            "urllib",
-            "shutil",
-            "import",
-        }:
+        if self.watching and event.split(".", maxsplit=1)[0] in OUTSIDE:
             self.seen.append(event)
 
 
