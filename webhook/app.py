@@ -7,7 +7,6 @@ rebuild a pod that must stay as it is, and routing costs more than most answers 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response
@@ -16,6 +15,7 @@ from starlette.exceptions import HTTPException
 from webhook import rescue
 from webhook.book import Book
 from webhook.errors import BadReview
+from webhook.gate import CLOSE, JSON, Refused, error, refuse, send_json
 from webhook.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from webhook.policy import Policy
 
     Respond = Callable[[bytes, Policy], Answer]
-
-_JSON = b"application/json"
-
-
-class Rejected(Exception):
-    """A request that gets an HTTP error instead of a review; `cause` is its name in the metrics."""
-
-    def __init__(self, status: int, cause: str, message: str, *headers: tuple[bytes, bytes]) -> None:
-        super().__init__(message)
-        self.status, self.cause, self.message, self.headers = status, cause, message, headers
 
 
 class Disconnected(Exception):
@@ -75,14 +65,12 @@ class Admission:
         try:
             body = await self._body(receive, declared=check(scope))
             answer = self._answer(body)
-        except Rejected as refused:
-            self._metrics.refused(refused.cause)
-            self._log.debug("refused", cause=refused.cause, status=refused.status)
-            await _send(send, refused.status, _error(refused.message), *refused.headers)
+        except Refused as refused:
+            await refuse(refused, send, self._metrics, self._log)
         except Disconnected:
             self._metrics.refused("disconnected")
         else:
-            await _send(send, 200, answer)
+            await send_json(send, 200, answer)
 
     def write_down(self) -> None:
         """Bring metrics and log up to the last answer."""
@@ -101,16 +89,14 @@ class Admission:
             async with asyncio.timeout(self._body_timeout):
                 return await read(receive, first=message, declared=declared, limit=self._max_body)
         except TimeoutError:
-            raise Rejected(
-                408, "timeout", f"the body didn't arrive within {self._body_timeout:g} s", (b"connection", b"close")
-            ) from None
+            raise Refused(408, "timeout", f"the body didn't arrive within {self._body_timeout:g} s", CLOSE) from None
 
     def _answer(self, body: bytes) -> bytes:
         start = self._clock()
         try:
             answer = self._respond(body, self._policy)
         except BadReview as exc:
-            raise Rejected(400, "bad-review", str(exc)) from None
+            raise Refused(400, "bad-review", str(exc)) from None
         except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever breaks here mustn't fail a pod
             return self._rescue(body, exc)
         self._book.note(answer, self._clock() - start)
@@ -120,7 +106,7 @@ class Admission:
         uid, answer = rescue.answer(body, allow=self._policy.on_bug == "allow")
         self._book.bug(uid, exc)
         if answer is None:
-            raise Rejected(400, "bug", "this request can't be answered: see the log of rankfix") from None
+            raise Refused(400, "bug", "this request can't be answered: see the log of rankfix") from None
         return answer
 
 
@@ -128,16 +114,16 @@ def check(scope: Scope) -> int:
     """The Content-Length that a request declares, 0 where there is none.
 
     Raises:
-        Rejected: it can't hold a review, which shows before any of its body is read.
+        Refused: it can't hold a review, which shows before any of its body is read.
     """
     if scope["method"] != "POST":
-        raise Rejected(405, "method", "send the AdmissionReview with POST", (b"allow", b"POST"))
+        raise Refused(405, "method", "send the AdmissionReview with POST", (b"allow", b"POST"))
     headers = dict(scope["headers"])
     media = headers.get(b"content-type", b"")
-    if media != _JSON and media.partition(b";")[0].strip().lower() != _JSON:
-        raise Rejected(415, "content-type", "send the AdmissionReview as Content-Type: application/json")
+    if media != JSON and media.partition(b";")[0].strip().lower() != JSON:
+        raise Refused(415, "content-type", "send the AdmissionReview as Content-Type: application/json")
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise Rejected(415, "content-encoding", "send the AdmissionReview without Content-Encoding")
+        raise Refused(415, "content-encoding", "send the AdmissionReview without Content-Encoding")
     length = headers.get(b"content-length", b"")
     return int(length) if length.isdigit() and len(length) < 20 else 0  # noqa: PLR2004 - int() of more digits is slow
 
@@ -181,20 +167,8 @@ async def read(receive: Receive, *, first: Message | None = None, declared: int,
             chunks.clear()
             more = more and size <= 2 * limit
     if not fits:
-        raise Rejected(
-            413, "too-large", f"the body is larger than {limit} bytes (setting max-body)", (b"connection", b"close")
-        )
+        raise Refused(413, "too-large", f"the body is larger than {limit} bytes (setting max-body)", CLOSE)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
-    fixed = [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _error(message: str) -> bytes:
-    return json.dumps({"error": message}).encode() + b"\n"
 
 
 class App(FastAPI):
@@ -214,7 +188,7 @@ class App(FastAPI):
 
 async def _http_error(_request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)  # noqa: S101 - the only class it's registered for
-    return Response(_error(str(exc.detail)), exc.status_code, exc.headers, "application/json")
+    return Response(error(str(exc.detail)), exc.status_code, exc.headers, "application/json")
 
 
 def build(

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from webhook import caller
-from webhook.gate import CLIENT
+from webhook.gate import CLIENT, CLOSE
 from webhook.onewrite import OneWrite
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from webhook.room import Room
 
-CLOSE = (b"connection", b"close")
 LARGEST_HEAD = 64 * 1024  # bytes; the API server's have 500
 _LEAVING = 5.0  # seconds for a client to take the last bytes
 _WRITING = 30.0  # seconds for a client to take an answer: no API server waits longer for one

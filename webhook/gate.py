@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Asgi = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
+JSON = b"application/json"
+CLOSE, AGAIN = (b"connection", b"close"), (b"retry-after", b"1")  # headers
 CLIENT = "client"  # in the state of an ASGI scope: who sends it
 MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
 _LARGE = 256 * 1024  # bytes of a body: a smaller one can't hold too many
@@ -43,11 +45,11 @@ class Client(Protocol):
 
 
 class Refused(Exception):
-    """A request that is turned away; `cause` is its name in the metrics."""
+    """A request that gets an HTTP error instead of a review; `cause` is its name in the metrics."""
 
-    def __init__(self, status: int, cause: str, message: str) -> None:
+    def __init__(self, status: int, cause: str, message: str, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(message)
-        self.status, self.cause, self.message = status, cause, message
+        self.status, self.cause, self.message, self.headers = status, cause, message, headers
 
 
 class Gate:
@@ -93,9 +95,7 @@ class Gate:
             self._check(scope)
             await self._app(scope, body.receive, send)
         except Refused as refused:
-            self._metrics.refused(refused.cause)
-            self._log.debug("refused", cause=refused.cause, status=refused.status)
-            await _send(send, refused)
+            await refuse(refused, send, self._metrics, self._log)
         finally:
             self.in_flight -= 1
             self.held -= body.size
@@ -110,9 +110,11 @@ class Gate:
         if self._callers is not None:
             why = caller.why_not(client.names if client else None, self._callers)
             if why:
-                raise Refused(_FORBIDDEN, "caller", why)
+                raise Refused(_FORBIDDEN, "caller", why, CLOSE)
         if self.in_flight > self._most:
-            raise Refused(_UNAVAILABLE, "overload", f"more than {self._most} requests at once (setting max-requests)")
+            raise Refused(
+                _UNAVAILABLE, "overload", f"more than {self._most} requests at once (setting max-requests)", AGAIN
+            )
 
 
 class _Body:
@@ -134,20 +136,23 @@ class _Body:
             if gate.held > gate.most_bytes or self.size > _LARGE:
                 self._bound(message["body"])
             if not message["more_body"] and not gate.in_time(self._scope, _client(self._scope)):
-                raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over")
+                raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over", AGAIN)
         return message
 
     def _bound(self, body: bytes) -> None:
         gate = self._gate
         if gate.held > gate.most_bytes and gate.in_flight > 1:  # one alone is bounded elsewhere
             raise Refused(
-                _UNAVAILABLE, "memory", f"more than {gate.most_bytes} bytes of bodies at once (setting max-bodies)"
+                _UNAVAILABLE,
+                "memory",
+                f"more than {gate.most_bytes} bytes of bodies at once (setting max-bodies)",
+                AGAIN,
             )
         if self.size > _LARGE:
             # Each value but the last one of a list or an object has a comma behind it; those in a text count too
             self._values += sum(map(body.count, (b",", b"[", b"{")))
         if self._values > MOST_VALUES:
-            raise Refused(_TOO_LARGE, "too-many-values", f"the body holds more than {MOST_VALUES} values")
+            raise Refused(_TOO_LARGE, "too-many-values", f"the body holds more than {MOST_VALUES} values", CLOSE)
 
 
 def _client(scope: Scope) -> Client | None:
@@ -164,9 +169,20 @@ def seconds(query: bytes) -> float | None:
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(found[1]))
 
 
-async def _send(send: Send, refused: Refused) -> None:
-    body = json.dumps({"error": refused.message}).encode() + b"\n"
-    more = [(b"retry-after", b"1")] if refused.status == _UNAVAILABLE else [(b"connection", b"close")]
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *more]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+async def refuse(refused: Refused, send: Send, metrics: Metrics, log: FilteringBoundLogger) -> None:
+    """Count a refusal, and tell the client."""
+    metrics.refused(refused.cause)
+    log.debug("refused", cause=refused.cause, status=refused.status)
+    await send_json(send, refused.status, error(refused.message), *refused.headers)
+
+
+def error(message: str) -> bytes:
+    """The body that tells it."""
+    return json.dumps({"error": message}).encode() + b"\n"
+
+
+async def send_json(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Send an answer whole."""
+    fixed = [(b"content-type", JSON), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from webhook.connection import CLOSE, Connection, Limits
+from webhook.connection import Connection, Limits
 from webhook.door import Door
+from webhook.gate import CLOSE
 
 if TYPE_CHECKING:
     import socket
