@@ -15,14 +15,14 @@ from starlette.exceptions import HTTPException
 from webhook import rescue
 from webhook.book import Book
 from webhook.errors import BadReview
-from webhook.gate import CLOSE, JSON, Refused, error, refuse, send_json
+from webhook.gate import CLOSE, JSON, PATH, Refused, error, refuse, send_json
 from webhook.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from starlette.requests import Request
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
     from structlog.typing import FilteringBoundLogger
 
     from webhook.gate import Asgi
@@ -72,22 +72,26 @@ class Admission:
         else:
             await send_json(send, 200, answer)
 
+    def at_once(self, body: bytes) -> bytes | None:
+        """The answer to the body of a usual request; None where it's another, or has none but an error."""
+        if len(body) > self._max_body:
+            return None
+        start = self._clock()
+        try:
+            answer = self._respond(body, self._policy)
+        except Exception:  # noqa: BLE001 - the ASGI callable meets it again, and says what it is
+            return None
+        self._book.note(answer, self._clock() - start)
+        return answer.body
+
     def write_down(self) -> None:
         """Bring metrics and log up to the last answer."""
         self._book.write()
 
     async def _body(self, receive: Receive, *, declared: int) -> bytes:
-        message = at_once(receive)
-        if (
-            message is not None
-            and not message.get("more_body")
-            and max(declared, len(message["body"])) <= self._max_body
-        ):
-            whole: bytes = message["body"]
-            return whole
         try:
             async with asyncio.timeout(self._body_timeout):
-                return await read(receive, first=message, declared=declared, limit=self._max_body)
+                return await read(receive, declared=declared, limit=self._max_body)
         except TimeoutError:
             raise Refused(408, "timeout", f"the body didn't arrive within {self._body_timeout:g} s", CLOSE) from None
 
@@ -128,23 +132,8 @@ def check(scope: Scope) -> int:
     return int(length) if length.isdigit() and len(length) < 20 else 0  # noqa: PLR2004 - int() of more digits is slow
 
 
-def at_once(receive: Receive) -> Message | None:
-    """The next message if it is there already; None if it isn't, and then nothing is taken.
-
-    A body has mostly come whole by the time that it is asked for, and needs no clock then.
-    """
-    asked = receive()
-    try:
-        asked.send(None)  # type: ignore[attr-defined] # an Awaitable by its type, a coroutine as all servers have it
-    except StopIteration as there:
-        message: Message = there.value
-        return message
-    asked.close()  # type: ignore[attr-defined] # see above
-    return None
-
-
-async def read(receive: Receive, *, first: Message | None = None, declared: int, limit: int) -> bytes:
-    """The whole body, kept only as long as it is within `limit`; `first` is a message that has come already.
+async def read(receive: Receive, *, declared: int, limit: int) -> bytes:
+    """The whole body, kept only as long as it is within `limit`.
 
     What is too large is still taken in and dropped up to twice the limit: a client that is cut off while it sends sees
     a reset connection and never the reason.
@@ -153,8 +142,7 @@ async def read(receive: Receive, *, first: Message | None = None, declared: int,
     size, fits = 0, declared <= limit
     more = declared <= 2 * limit
     while more:
-        message = first or await receive()
-        first = None
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk = message.get("body", b"")
@@ -181,7 +169,7 @@ class App(FastAPI):
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """The ASGI callable."""
-        if self._admission and scope["type"] == "http" and scope["path"] == "/mutate":
+        if self._admission and scope["type"] == "http" and scope["path"] == PATH.decode():
             return self._admission(scope, receive, send)
         return super().__call__(scope, receive, send)
 

@@ -12,21 +12,21 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from webhook import caller
+from webhook.direct import Direct
 from webhook.gate import CLIENT, CLOSE
-from webhook.onewrite import OneWrite
 
 if TYPE_CHECKING:
     import asyncio
 
-    from starlette.types import Scope
     from uvicorn import Config
-    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
+    from webhook.direct import AtOnce
     from webhook.room import Room
 
 LARGEST_HEAD = 64 * 1024  # bytes; the API server's have 500
 _LEAVING = 5.0  # seconds for a client to take the last bytes
+_EARLY = 1.0  # seconds for a body until it's known to be a slow one
 _WRITING = 30.0  # seconds for a client to take an answer: no API server waits longer for one
 
 
@@ -48,12 +48,10 @@ class Limits:
     request_bytes: int
 
 
-class Connection(OneWrite):
+class Connection(Direct):
     """The protocol, a guest of a `Room`.
 
-    The scope of a request has it under `state`, as the `Client` that a `Gate` looks for. It's on the way of each pod,
-    so what can be seen from uvicorn's own state isn't written down once more: a message that has begun and has no
-    cycle yet is a head that isn't whole.
+    The scope of a request has it under `state`, as the `Client` that a `Gate` looks for.
     """
 
     def __init__(
@@ -65,11 +63,13 @@ class Connection(OneWrite):
         *,
         room: Room,
         limits: Limits,
+        at_once: AtOnce | None = None,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, CLIENT: self}, _loop)
+        super().__init__(config, server_state, {**app_state, CLIENT: self}, _loop, at_once=at_once)
         self.room, self.limits = room, limits
         self.since = room.clock()
         self.names: frozenset[str] | None = None
+        self.known = False  # whether its client has asked anything yet
         self._taken = 0
         self._leaving: float | None = None
 
@@ -81,16 +81,25 @@ class Connection(OneWrite):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
+        if self.pending:  # then there is somebody to count it
+            self.hand_over()
         self.room.gone(self)
         self.app_state = {}  # which holds this connection
         super().connection_lost(exc)
 
+    def on_message_begin(self) -> None:
+        """A request: its time begins."""
+        self.since, self._taken = self.room.clock(), 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its head is there."""
+        self.known = True
+        super().on_headers_complete()
+
     def data_received(self, data: bytes) -> None:
         """Parse, within the limits."""
-        before = self.scope
-        OneWrite.data_received(self, data)
-        if self.scope is not before:  # a message has begun
-            self.since, self._taken = self.room.clock(), 0
+        super().data_received(data)
         self._taken += len(data)
         if self._taken > LARGEST_HEAD:
             self._bound()
@@ -104,15 +113,9 @@ class Connection(OneWrite):
     @property
     def phase(self) -> Phase:
         """What it does."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's types don't say that there may be none yet
-        if self.scope is not (cycle.scope if cycle else None):
+        if self.in_head:
             return Phase.HEAD
-        return Phase.IDLE if cycle is None or cycle.response_complete else Phase.REQUEST
-
-    def whole(self, scope: Scope) -> int | None:
-        """The size of a request's body, if all of it is there."""
-        cycle = self.cycle
-        return None if cycle.more_body or cycle.scope is not scope else len(cycle.body)
+        return Phase.REQUEST if self.pending or self.busy else Phase.IDLE
 
     def send_400_response(self, msg: str) -> None:
         """Bytes that are no HTTP."""
@@ -122,13 +125,7 @@ class Connection(OneWrite):
     @property
     def waits(self) -> bool:
         """Whether nothing can be done for it until its client sends more."""
-        return self.phase is not Phase.REQUEST or self.cycle.more_body
-
-    @property
-    def known(self) -> bool:
-        """Whether its client has asked anything yet."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None
+        return not self.busy or self.cycle.more_body
 
     def leave(self) -> None:
         """End it at once."""
@@ -136,10 +133,11 @@ class Connection(OneWrite):
 
     def finish(self) -> None:
         """Let an answer that is being made be the last one; an idle connection stays as it is."""
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            cycle.keep_alive = False
-            cycle.default_headers = [*cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
+        if self.pending:
+            self.hand_over()
+        if self.busy:
+            self.cycle.keep_alive = False
+            self.cycle.default_headers = [*self.cycle.default_headers, CLOSE]  # not every uvicorn says it by itself
 
     def look(self, now: float) -> None:
         """End it if its time is over."""
@@ -152,6 +150,8 @@ class Connection(OneWrite):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, "header-timeout")
         elif phase is Phase.IDLE and waited > self.limits.idle:
             self.transport.close()
+        elif self.pending and waited > _EARLY:
+            self.hand_over()
         elif phase is Phase.REQUEST and waited > self.limits.head + self.limits.body + _WRITING:
             self._abort("stuck")
 

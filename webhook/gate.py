@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Asgi = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 JSON = b"application/json"
+PATH = b"/mutate"
 CLOSE, AGAIN = (b"connection", b"close"), (b"retry-after", b"1")  # headers
 CLIENT = "client"  # in the state of an ASGI scope: who sends it
 MOST_VALUES = 1_000_000  # in a body: as Python objects they take a hundred bytes each, in JSON as little as two
@@ -40,9 +41,6 @@ class Client(Protocol):
     since: float
     names: frozenset[str] | None
 
-    def whole(self, scope: Scope) -> int | None:
-        """The size of the body, if all of it is there."""
-
 
 class Refused(Exception):
     """A request that gets an HTTP error instead of a review; `cause` is its name in the metrics."""
@@ -53,7 +51,8 @@ class Refused(Exception):
 
 
 class Gate:
-    """An ASGI callable around the one that answers admissions.
+    """An ASGI callable around the one that answers admissions, `app`. `at_once` is its answer to a body, or None where it
+    must be asked.
 
     `most` requests at once, and `most_bytes` of all their bodies; `callers` are the names of which a client's
     certificate must have one, empty where any certificate will do, None where none is asked for.
@@ -63,6 +62,7 @@ class Gate:
         self,
         app: Asgi,
         *,
+        at_once: Callable[[bytes], bytes | None],
         most: int,
         most_bytes: int,
         callers: Collection[str] | None,
@@ -71,6 +71,7 @@ class Gate:
         clock: Callable[[], float],
     ) -> None:
         self._app = app
+        self._answer = at_once
         self._most = most
         self.most_bytes = most_bytes
         self._callers = callers
@@ -80,15 +81,15 @@ class Gate:
         self.held = 0
         self.in_flight = 0
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """The ASGI callable. Most requests are small, whole and in time, anybody's, and answered in one go."""
-        if self._callers is None:
-            client = _client(scope)
-            if client is not None and (client.whole(scope) or _LARGE) < _LARGE and self.in_time(scope, client):
-                return self._app(scope, receive, send)
-        return self._watched(scope, receive, send)
+    def at_once(self, client: Client, query: bytes, body: bytes) -> bytes | None:
+        """The answer to a body that is whole and small, from a client that may ask and still waits. None for all else:
+        the ASGI callable says what is the matter.
+        """
+        allowed = self._callers is None or caller.why_not(client.names, self._callers) is None
+        return self._answer(body) if allowed and len(body) < _LARGE and self.in_time(query, client) else None
 
-    async def _watched(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI callable."""
         body = _Body(self, scope, receive)
         self.in_flight += 1
         try:
@@ -100,9 +101,9 @@ class Gate:
             self.in_flight -= 1
             self.held -= body.size
 
-    def in_time(self, scope: Scope, client: Client | None) -> bool:
+    def in_time(self, query: bytes, client: Client | None) -> bool:
         """Whether the caller still waits."""
-        wait = seconds(scope["query_string"])
+        wait = seconds(query)
         return wait is None or client is None or self._clock() < client.since + wait
 
     def _check(self, scope: Scope) -> None:
@@ -135,7 +136,7 @@ class _Body:
             gate.held += size
             if gate.held > gate.most_bytes or self.size > _LARGE:
                 self._bound(message["body"])
-            if not message["more_body"] and not gate.in_time(self._scope, _client(self._scope)):
+            if not message["more_body"] and not gate.in_time(self._scope["query_string"], _client(self._scope)):
                 raise Refused(_UNAVAILABLE, "late", "the timeout of the request is over", AGAIN)
         return message
 

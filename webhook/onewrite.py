@@ -20,7 +20,8 @@ class OneWrite(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Put the holding transport between uvicorn and the socket."""
-        super().connection_made(HeldTransport(transport, self.loop.call_soon))
+        self.held = HeldTransport(transport, self.loop.call_soon)
+        super().connection_made(self.held)
 
 
 class HeldTransport(asyncio.Transport):
@@ -40,6 +41,11 @@ class HeldTransport(asyncio.Transport):
         else:
             self._held = bytes(data)
             self._call_soon(self._flush)
+
+    def write_now(self, data: bytes) -> None:
+        """Send what is held and this."""
+        self._flush()
+        self._transport.write(data)
 
     def _flush(self) -> None:
         if self._held:

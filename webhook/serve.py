@@ -145,6 +145,7 @@ def make(
         drain=settings.drain,
         pause=_POLITE if settings.workers > 1 else 0,
         aside=_config(build(None), settings),
+        at_once=gate.at_once,
     )
 
 
@@ -177,6 +178,7 @@ def _gate(settings: Settings, counters: Metrics, log: FilteringBoundLogger) -> G
     names = [name for name in settings.client_name.split(",") if name]
     return Gate(
         admission,
+        at_once=admission.at_once,
         most=settings.max_requests,
         most_bytes=settings.max_bodies,
         callers=names if settings.client_ca else None,

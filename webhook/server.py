@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
+    from webhook.direct import AtOnce
     from webhook.probe import Beat
     from webhook.room import Room
 
@@ -74,6 +75,7 @@ class Server(uvicorn.Server):
         drain: float = 0,
         pause: float = 0,
         aside: uvicorn.Config | None = None,
+        at_once: AtOnce | None = None,
     ) -> None:
         super().__init__(config)
         self._readiness = readiness
@@ -86,6 +88,7 @@ class Server(uvicorn.Server):
         self._seconds = drain
         self._pause = pause
         self._aside = aside
+        self._at_once = at_once
         self._loop: asyncio.AbstractEventLoop | None = None
         self._impatient = asyncio.Event()
 
@@ -109,15 +112,17 @@ class Server(uvicorn.Server):
             self._log.info("listening", host=host, port=port, tls=door.context is not None)
 
     def _doors(self, sockets: Sequence[socket.socket]) -> list[Door]:
-        ways = [(self.config, self._context), (self._aside, None)]
+        ways = [(self.config, self._context, self._at_once), (self._aside, None, None)]
         return [
-            Door(sock, self._room, functools.partial(self._connection, config), context, self._handshake, self._pause)
-            for sock, (config, context) in zip(sockets, ways, strict=False)
+            Door(sock, self._room, functools.partial(self._connection, config, at_once), context, self._handshake, self._pause)
+            for sock, (config, context, at_once) in zip(sockets, ways, strict=False)
             if config
         ]
 
-    def _connection(self, config: uvicorn.Config) -> Connection:
-        return Connection(config, self.server_state, {}, self._loop, room=self._room, limits=self._limits)
+    def _connection(self, config: uvicorn.Config, at_once: AtOnce | None) -> Connection:
+        return Connection(
+            config, self.server_state, {}, self._loop, room=self._room, limits=self._limits, at_once=at_once
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """Each second, look after the connections."""
