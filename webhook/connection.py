@@ -54,7 +54,7 @@ class Connection(Direct):
     The scope of a request has it under `state`, as the `Client` that a `Gate` looks for.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all it depends on is handed in
         self,
         config: Config,
         server_state: ServerState,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-    AtOnce = Callable[[Any, bytes, bytes], bytes | None]
+    AtOnce = Callable[[Any, bytes, bytes], bytes | None]  # connection, query and body
     Header = tuple[bytes, bytes]
 
 _WAITS = 64 * 1024  # bytes of a body that isn't whole yet: of more of them a `Gate` must know
@@ -47,7 +47,7 @@ class Direct(OneWrite):
         super().__init__(config, server_state, app_state, _loop)
         self.at_once = at_once
         self.in_head = False
-        self._early: list[bytes] | None = None  # the body of a request that may be answered at once
+        self._early: bytes | bytearray | None = None  # the body of a request that may be answered at once
         self._start: bytes | None = None  # of an answer, as long as these are the headers of all answers:
         self._start_for: list[Header] | None = None
 
@@ -65,7 +65,7 @@ class Direct(OneWrite):
     def data_received(self, data: bytes) -> None:
         """Parse."""
         super().data_received(data)
-        if self._early and sum(map(len, self._early)) > _WAITS:
+        if self._early and len(self._early) > _WAITS:
             self.hand_over()
 
     def on_message_begin(self) -> None:
@@ -78,7 +78,7 @@ class Direct(OneWrite):
     def on_headers_complete(self) -> None:
         """The head is there: may this one be answered at once?"""
         self.in_head = False
-        self._early = []
+        self._early = b""
         if not self._is_usual():
             self.hand_over()
 
@@ -110,15 +110,20 @@ class Direct(OneWrite):
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if self._early is None:
+        early = self._early
+        if early is None:
             super().on_body(body)
+        elif not early:
+            self._early = body  # most often that's all of it
+        elif isinstance(early, bytearray):
+            early += body
         else:
-            self._early.append(body)
+            self._early = bytearray(early + body)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         if self._early is not None:
-            answer = self._answer(self._early)
+            answer = self._answer(bytes(self._early))
             if answer is not None:
                 self._early = None
                 self.held.write_now(answer)
@@ -126,24 +131,24 @@ class Direct(OneWrite):
             self.hand_over()
         super().on_message_complete()
 
-    def _answer(self, pieces: list[bytes]) -> bytes | None:
+    def _answer(self, body: bytes) -> bytes | None:
         start, query = self._head(), _query(self.url)
         if start is None or query is None or self.at_once is None:
             return None
-        answer = self.at_once(self, query, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        answer = self.at_once(self, query, body)
         return None if answer is None else b"%b%d\r\n\r\n%b" % (start, len(answer), answer)
 
     def hand_over(self) -> None:
         """Tell uvicorn of the request that is pending, and have the application asked."""
-        early, url, headers = self._early or (), self.url, self.headers
+        early, url, headers = self._early, self.url, self.headers
         self._early = None
         super().on_message_begin()
         self.url = url
         for name, value in headers:
             super().on_header(name, value)
         super().on_headers_complete()
-        for body in early:
-            super().on_body(body)
+        if early:
+            super().on_body(bytes(early))
 
 
 @functools.lru_cache(64)

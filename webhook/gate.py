@@ -51,8 +51,9 @@ class Refused(Exception):
 
 
 class Gate:
-    """An ASGI callable around the one that answers admissions, `app`. `at_once` is its answer to a body, or None where it
-    must be asked.
+    """An ASGI callable around the one that answers admissions.
+
+    `at_once` is that one's answer to a body, None where it must be asked.
 
     `most` requests at once, and `most_bytes` of all their bodies; `callers` are the names of which a client's
     certificate must have one, empty where any certificate will do, None where none is asked for.

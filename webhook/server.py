@@ -112,11 +112,12 @@ class Server(uvicorn.Server):
             self._log.info("listening", host=host, port=port, tls=door.context is not None)
 
     def _doors(self, sockets: Sequence[socket.socket]) -> list[Door]:
-        ways = [(self.config, self._context, self._at_once), (self._aside, None, None)]
+        ways = [(functools.partial(self._connection, self.config, self._at_once), self._context)]
+        if self._aside:
+            ways.append((functools.partial(self._connection, self._aside, None), None))
         return [
-            Door(sock, self._room, functools.partial(self._connection, config, at_once), context, self._handshake, self._pause)
-            for sock, (config, context, at_once) in zip(sockets, ways, strict=False)
-            if config
+            Door(sock, self._room, make, context, self._handshake, self._pause)
+            for sock, (make, context) in zip(sockets, ways, strict=False)
         ]
 
     def _connection(self, config: uvicorn.Config, at_once: AtOnce | None) -> Connection:

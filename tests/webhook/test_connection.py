@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from tests.support_wire import Wire
 from webhook.connection import Connection, Limits, Phase
 from webhook.room import Room
 
@@ -22,30 +23,6 @@ HEAD = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n"
 LIMITS = Limits(idle=5, head=2, body=3, request_bytes=100_000)
 
 
-class Wire(asyncio.Transport):
-    """A transport that notes what happens to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent, self.ends = b"", list[str]()
-
-    def write(self, data: Any) -> None:
-        self.sent += bytes(data)
-
-    def close(self) -> None:
-        self.ends.append("close")
-
-    def abort(self) -> None:
-        self.ends.append("abort")
-
-    def is_closing(self) -> bool:
-        return bool(self.ends)
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-
 @dataclass
 class Scene:
     """A connection that was just made, its wire, and a clock that a test moves on."""
@@ -54,16 +31,26 @@ class Scene:
     wire: Wire = field(default_factory=Wire)
     ended: list[str] = field(default_factory=list)
     answers: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        async def app(_scope: Scope, receive: Receive, send: Send) -> None:
             await self.answers.wait()
+            self.heard.append((await receive())["type"])
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
 
         config = uvicorn.Config(app, lifespan="off", log_config=None, interface="asgi3")
         room = Room(8, lambda: self.now, self.ended.append)
-        self.connection = Connection(config, ServerState(), {}, asyncio.get_running_loop(), room=room, limits=LIMITS)
+        self.connection = Connection(
+            config,
+            ServerState(),
+            {},
+            asyncio.get_running_loop(),
+            room=room,
+            limits=LIMITS,
+            at_once=lambda _client, _query, _body: b"quick",
+        )
         self.connection.connection_made(self.wire)
 
     def after(self, seconds: float) -> list[str]:
@@ -141,15 +128,55 @@ async def test_the_time_begins_anew_with_each_request(it: Scene) -> None:
     assert it.after(0.2) == ["close"]
 
 
+USUAL = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Type: application/json\r\n\r\n")
+
+
 @scene
-async def test_a_body_that_is_there(it: Scene) -> None:
-    """Whoever asks is told its size once it's whole, and only of the request that it belongs to."""
-    it.gets(HEAD + b"{}")
-    client, scope = it.connection.cycle.scope["state"]["client"], it.connection.cycle.scope
-    assert (client, client.whole(scope)) == (it.connection, None)
+async def test_an_answer_at_once(it: Scene) -> None:
+    """It makes a client known, and begins its idle time."""
+    it.now += 4
+    it.gets(USUAL + b"{}{}")
+    assert it.wire.sent.endswith(b"\r\n\r\nquick")
+    assert (it.connection.phase, it.connection.known, it.connection.waits) == (Phase.IDLE, True, True)
+    assert it.after(4.9) == []
+    assert it.after(0.2) == ["close"]
+
+
+@scene
+async def test_a_body_that_comes_slowly(it: Scene) -> None:
+    """After a moment it's handed over to those who count and bound it."""
+    it.gets(USUAL + b"{}")
+    assert (it.connection.phase, it.connection.waits) == (Phase.REQUEST, True)
+    assert it.after(0.9) == []
+    assert it.connection.pending
+    assert it.after(0.2) == []
+    assert (it.connection.pending, it.connection.phase, it.connection.waits) == (False, Phase.REQUEST, True)
     it.gets(b"{}")
-    assert client.whole(scope) == 4
-    assert client.whole({}) is None
+    await it.answered()
+    assert (it.heard, it.wire.ends) == (["http.request"], [])
+
+
+@scene
+async def test_a_body_that_never_comes(it: Scene) -> None:
+    """Whoever goes away in the middle of one is told of, as one who goes later is."""
+    it.gets(USUAL + b"{}")
+    it.connection.connection_lost(None)
+    it.answers.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert it.heard == ["http.disconnect"]
+
+
+@scene
+async def test_the_last_answer_to_half_a_body(it: Scene) -> None:
+    """It says so, too."""
+    it.gets(USUAL + b"{}")
+    it.connection.finish()
+    it.gets(b"{}")
+    await it.answered()
+    await asyncio.sleep(0)
+    assert b"connection: close" in it.wire.sent
+    assert it.wire.ends == ["close"]
 
 
 @scene

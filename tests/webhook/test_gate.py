@@ -56,20 +56,17 @@ class Gated:
 
 @dataclass
 class Client:
-    """Who sends a request, and how much of it is there when it's asked for."""
+    """Who sends a request."""
 
     since: float = NOW
     names: frozenset[str] | None = None
-    size: int | None = None
-
-    def whole(self, _scope: Scope) -> int | None:
-        return self.size
 
 
 def gated(*, most: int = 2, most_bytes: int = 1000, callers: list[str] | None = None, inner: Any = None) -> Gated:
     inner, metrics, log = inner or Inner(), Metrics(CollectorRegistry(), version="1"), io.StringIO()
     gate = Gate(
         inner,
+        at_once=bytes.upper,
         most=most,
         most_bytes=most_bytes,
         callers=callers,
@@ -104,7 +101,6 @@ def test_durations_as_go_writes_them(query: bytes, wait: float | None) -> None:
     assert seconds(query) == wait
 
 
-@pytest.mark.parametrize("size", [None, 2, 10**6])
 @pytest.mark.parametrize(
     ("arrived", "query", "made"),
     [
@@ -115,20 +111,25 @@ def test_durations_as_go_writes_them(query: bytes, wait: float | None) -> None:
         (None, b"timeout=3s", 1),
     ],
 )
-def test_an_answer_that_comes_too_late_is_not_made(
-    arrived: float | None, query: bytes, made: int, size: int | None
-) -> None:
+def test_an_answer_that_comes_too_late_is_not_made(arrived: float | None, query: bytes, made: int) -> None:
     """By then the API server has given up; its next call is the one that counts."""
     it = gated()
-    reply = Wire([b"a", b"b"], query=query, client=None if arrived is None else Client(arrived, size=size)).send_to(
-        it.gate
-    )
+    client = None if arrived is None else Client(arrived)
+    reply = Wire([b"a", b"b"], query=query, client=client).send_to(it.gate)
     assert reply
     assert (it.inner.made, reply.status) == (made, 200 if made else 503)
     assert it.refused("late") is not bool(made)
     if not made:
         assert "timeout" in reply.json["error"]
         assert reply.headers["retry-after"] == "1"
+    if client:
+        assert it.gate.at_once(client, query, b"ab") == (b"AB" if made else None)
+
+
+def test_a_large_body_is_not_answered_at_once() -> None:
+    """It's looked at first, and counted."""
+    assert gated().gate.at_once(Client(), b"", b"a" * 262_143) == b"A" * 262_143
+    assert gated().gate.at_once(Client(), b"", b"a" * 262_144) is None
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,7 @@ def test_callers(allowed: list[str] | None, names: frozenset[str] | None, cause:
     reply = Wire([b"{}"], client=Client(names=names)).send_to(it.gate)
     assert reply
     assert reply.status == (200 if cause is None else 403)
+    assert it.gate.at_once(Client(names=names), b"", b"ab") == (b"AB" if cause is None else None)
     assert it.refused("caller") is (cause is not None)
     if cause:
         assert cause in reply.json["error"]

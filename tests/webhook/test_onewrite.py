@@ -70,6 +70,16 @@ def test_many_writes_keep_their_order() -> None:
     assert b"".join(part for part in wire.seen if isinstance(part, bytes)) == b"123456"
 
 
+def test_what_is_whole_leaves_at_once() -> None:
+    """Behind what is held."""
+    wire, transport, later = held()
+    transport.write_now(b"1")
+    transport.write(b"2")
+    transport.write_now(b"3")
+    later[0]()
+    assert wire.seen == [b"1", b"2", b"3"]
+
+
 def test_closing_sends_what_is_held() -> None:
     """An error answer with `connection: close` is still heard."""
     wire, transport, _ = held()
