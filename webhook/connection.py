@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uvicorn import Config
     from uvicorn.server import ServerState
 
-    from webhook.direct import AtOnce
+    from webhook.direct import Quick
     from webhook.room import Room
 
 LARGEST_HEAD = 64 * 1024  # bytes; the API server's have 500
@@ -63,13 +63,11 @@ class Connection(Direct):
         *,
         room: Room,
         limits: Limits,
-        at_once: AtOnce | None = None,
+        quick: Quick | None = None,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, CLIENT: self}, _loop, at_once=at_once)
+        super().__init__(config, server_state, {**app_state, CLIENT: self}, _loop, clock=room.clock, quick=quick)
         self.room, self.limits = room, limits
-        self.since = room.clock()
         self.names: frozenset[str] | None = None
-        self.known = False  # whether its client has asked anything yet
         self._taken = 0
         self._leaving: float | None = None
 
@@ -88,18 +86,13 @@ class Connection(Direct):
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A request: its time begins."""
-        self.since, self._taken = self.room.clock(), 0
+        """A request: its bytes are counted."""
+        self._taken = 0
         super().on_message_begin()
 
-    def on_headers_complete(self) -> None:
-        """Its head is there."""
-        self.known = True
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse, within the limits."""
-        super().data_received(data)
+    def parse(self, data: bytes) -> None:
+        """Have it parsed, within the limits."""
+        super().parse(data)
         self._taken += len(data)
         if self._taken > LARGEST_HEAD:
             self._bound()

@@ -2,16 +2,19 @@
 
 Nearly all requests are alike: a small review by POST, from a client that keeps its connection. Handing such a request
 on to an application takes longer than the answer, so uvicorn's machinery is started for the others only, and for those
-of which it turns out on the way that they are others (docs/performance.md has the figures).
+of which it turns out on the way that they are others. Nearly all heads are alike, too, since little but the length is
+different: one that was understood is known again by its bytes (docs/performance.md has the figures).
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from webhook.gate import JSON, PATH
 from webhook.onewrite import OneWrite
+from webhook.recent import Recent
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,18 +24,32 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
-    AtOnce = Callable[[Any, bytes, bytes], bytes | None]  # connection, query and body
+    AtOnce = Callable[[Any, bytes, bytes], bytes | None]
     Header = tuple[bytes, bytes]
 
 _WAITS = 64 * 1024  # bytes of a body that isn't whole yet: of more of them a `Gate` must know
 _SPECIAL = frozenset({b"content-encoding", b"expect", b"upgrade"})  # headers of requests that aren't like the others
+_MOST_HEADS, _MOST_BYTES = 256, 256 * 1024
+_END = b"\r\n\r\n"  # of a head
+
+
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """What the connections of a server share.
+
+    `at_once` has the answer to a body, by connection, query and body, or None where the application must be asked;
+    `heads` are those that were understood, each with its query and its Content-Length.
+    """
+
+    at_once: AtOnce
+    heads: Recent[bytes, tuple[bytes, int]] = field(default_factory=lambda: Recent(_MOST_HEADS, _MOST_BYTES))
 
 
 class Direct(OneWrite):
-    """The protocol. `at_once` has the answer to a body, or None where the application must be asked.
+    """The protocol. Without `quick` it answers nothing at once.
 
     Of a request that may be answered at once, uvicorn knows nothing until it's handed over: then it's told all that the
-    parser has told so far.
+    parser has told so far. `since` is when the latest request began, by `clock`; `known` whether there was one.
     """
 
     def __init__(
@@ -42,11 +59,17 @@ class Direct(OneWrite):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        at_once: AtOnce | None = None,
+        clock: Callable[[], float],
+        quick: Quick | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.at_once = at_once
+        self.clock = clock
+        self.since = clock()
+        self.known = False
         self.in_head = False
+        self._quick = quick
+        self._between = True  # two requests, as far as the parser has come
+        self._chunk: bytes | None = None  # what is being parsed, as long as it's one request from its beginning
         self._early: bytes | bytearray | None = None  # the body of a request that may be answered at once
         self._start: bytes | None = None  # of an answer, as long as these are the headers of all answers:
         self._start_for: list[Header] | None = None
@@ -63,21 +86,39 @@ class Direct(OneWrite):
         return cycle is not None and not cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Parse."""
+        """Answer, or parse."""
+        if not (self._between and self._is_known(data)):
+            self.parse(data)
+
+    def _is_known(self, data: bytes) -> bool:
+        """Answer what is one whole request whose head is known."""
+        quick, end = self._quick, data.find(_END) + len(_END)
+        found = quick.heads.get(data[:end]) if quick else None
+        if found is None or found[1] != len(data) - end or self.busy or self.flow.write_paused:
+            return False
+        self._unset_keepalive_if_required()  # as uvicorn does before it parses
+        self.since = self.clock()
+        return self._answers(found[0], data[end:])
+
+    def parse(self, data: bytes) -> None:
+        """Have it parsed. The parser calls the methods that follow."""
+        self._chunk = data if self._between else None
         super().data_received(data)
+        self._chunk = None
         if self._early and len(self._early) > _WAITS:
             self.hand_over()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request. The parser calls this, and what follows."""
-        self.in_head = True
+        """The first byte of a request."""
+        self.since = self.clock()
+        self.in_head, self._between = True, False
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
         """The head is there: may this one be answered at once?"""
-        self.in_head = False
+        self.in_head, self.known = False, True
         self._early = b""
         if not self._is_usual():
             self.hand_over()
@@ -86,7 +127,7 @@ class Direct(OneWrite):
         headers = dict(self.headers)
         parser = self.parser
         return (
-            self.at_once is not None
+            self._quick is not None
             and headers.get(b"content-type") == JSON
             and headers.keys().isdisjoint(_SPECIAL)
             and _query(self.url) is not None
@@ -95,18 +136,7 @@ class Direct(OneWrite):
             and parser.should_keep_alive()
             and not self.busy
             and not self.flow.write_paused
-            and self._head() is not None
         )
-
-    def _head(self) -> bytes | None:
-        """An answer's head up to the length; None where answers say more than which day it is."""
-        fixed = self.server_state.default_headers
-        if fixed is not self._start_for:
-            told = b"".join(b"%b: %b\r\n" % header for header in fixed)
-            last = any(name == b"connection" for name, _ in fixed)
-            self._start = None if last else b"HTTP/1.1 200 OK\r\n%bcontent-type: %b\r\ncontent-length: " % (told, JSON)
-            self._start_for = fixed
-        return self._start
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -122,21 +152,43 @@ class Direct(OneWrite):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        self._between = True
+        chunk, self._chunk = self._chunk, None
         if self._early is not None:
-            answer = self._answer(bytes(self._early))
-            if answer is not None:
+            query, body = _query(self.url), bytes(self._early)
+            if query is not None and self._answers(query, body):
                 self._early = None
-                self.held.write_now(answer)
+                self._learn(chunk, query, body)
                 return
             self.hand_over()
         super().on_message_complete()
 
-    def _answer(self, body: bytes) -> bytes | None:
-        start, query = self._head(), _query(self.url)
-        if start is None or query is None or self.at_once is None:
-            return None
-        answer = self.at_once(self, query, body)
-        return None if answer is None else b"%b%d\r\n\r\n%b" % (start, len(answer), answer)
+    def _answers(self, query: bytes, body: bytes) -> bool:
+        """Send the answer, if there is one at once."""
+        start = self._head()
+        answer = self._quick.at_once(self, query, body) if self._quick and start else None
+        if start is None or answer is None:
+            return False
+        self.held.write_now(b"%b%d\r\n\r\n%b" % (start, len(answer), answer))
+        return True
+
+    def _head(self) -> bytes | None:
+        """An answer's head up to the length; None where each answer says that it's the last one."""
+        fixed = self.server_state.default_headers
+        if fixed is not self._start_for:
+            told = b"".join(b"%b: %b\r\n" % header for header in fixed)
+            last = any(name == b"connection" for name, _ in fixed)
+            self._start = None if last else b"HTTP/1.1 200 OK\r\n%bcontent-type: %b\r\ncontent-length: " % (told, JSON)
+            self._start_for = fixed
+        return self._start
+
+    def _learn(self, chunk: bytes | None, query: bytes, body: bytes) -> None:
+        """Remember the head of a request that was all of a chunk, and not in pieces of its own."""
+        if chunk is None or self._quick is None:
+            return
+        head = chunk[: len(chunk) - len(body)]
+        if chunk.find(_END) + len(_END) == len(head) and dict(self.headers).get(b"content-length") == b"%d" % len(body):
+            self._quick.heads.keep(head, (query, len(body)), len(head))
 
     def hand_over(self) -> None:
         """Tell uvicorn of the request that is pending, and have the application asked."""

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from webhook import app, begin, kube, logs, metrics, mutate, probe
 from webhook.connection import Connection, Limits
+from webhook.direct import Quick
 from webhook.follow import Follower
 from webhook.gate import Gate
 from webhook.metrics import Metrics
@@ -148,7 +149,7 @@ def make(
         drain=settings.drain,
         pause=_POLITE if settings.workers > 1 else 0,
         aside=_config(build(None), settings),
-        at_once=gate.at_once,
+        quick=Quick(gate.at_once),
     )
 
 

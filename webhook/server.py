@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from webhook.direct import AtOnce
+    from webhook.direct import Quick
     from webhook.probe import Beat
     from webhook.room import Room
 
@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
         drain: float = 0,
         pause: float = 0,
         aside: uvicorn.Config | None = None,
-        at_once: AtOnce | None = None,
+        quick: Quick | None = None,
     ) -> None:
         super().__init__(config)
         self._readiness = readiness
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
         self._seconds = drain
         self._pause = pause
         self._aside = aside
-        self._at_once = at_once
+        self._quick = quick
         self._loop: asyncio.AbstractEventLoop | None = None
         self._impatient = asyncio.Event()
 
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
             self._log.info("listening", host=host, port=port, tls=door.context is not None)
 
     def _doors(self, sockets: Sequence[socket.socket]) -> list[Door]:
-        ways = [(functools.partial(self._connection, self.config, self._at_once), self._context)]
+        ways = [(functools.partial(self._connection, self.config, self._quick), self._context)]
         if self._aside:
             ways.append((functools.partial(self._connection, self._aside, None), None))
         return [
@@ -120,10 +120,8 @@ class Server(uvicorn.Server):
             for sock, (make, context) in zip(sockets, ways, strict=False)
         ]
 
-    def _connection(self, config: uvicorn.Config, at_once: AtOnce | None) -> Connection:
-        return Connection(
-            config, self.server_state, {}, self._loop, room=self._room, limits=self._limits, at_once=at_once
-        )
+    def _connection(self, config: uvicorn.Config, quick: Quick | None) -> Connection:
+        return Connection(config, self.server_state, {}, self._loop, room=self._room, limits=self._limits, quick=quick)
 
     async def on_tick(self, counter: int) -> bool:
         """Each second, look after the connections."""

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from tests.support_wire import Wire
 from webhook.connection import Connection, Limits, Phase
+from webhook.direct import Quick
 from webhook.room import Room
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Scene:
             asyncio.get_running_loop(),
             room=room,
             limits=LIMITS,
-            at_once=lambda _client, _query, _body: b"quick",
+            quick=Quick(lambda _client, _query, _body: b"quick"),
         )
         self.connection.connection_made(self.wire)
 
