@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from tests.support_asgi import Wire, edge, get, post
+from tests.support_asgi import Edge, Wire, edge, get, post
 from tests.support_edges import JSON, RECORDED, UID, body, patch_of, pod, typo
 from webhook import mutate
 from webhook.policy import Policy
@@ -37,6 +37,33 @@ def test_a_review_is_answered_in_its_version(version: str) -> None:
 def test_answers_are_those_of_the_core(path: Any) -> None:
     """The app adds nothing to an answer and takes nothing away."""
     assert post(edge(), path.read_bytes()).body == mutate.respond(path.read_bytes(), Policy()).body
+
+
+@pytest.mark.parametrize("path", RECORDED[::17], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_answers_at_once_are_the_same(path: Any) -> None:
+    """And they are counted and told as the others are."""
+    one, other, data = edge(), edge(), path.read_bytes()
+    assert edge_at_once(one, data) == post(other, data).body
+    ours, theirs = ([{**event, "microseconds": 0, "time": ""} for event in made.events()] for made in (one, other))
+    assert ours == theirs
+    assert ours
+
+
+def edge_at_once(made: Edge, data: bytes) -> bytes | None:
+    """The answer at once, in an event loop as ever."""
+
+    async def run() -> bytes | None:
+        return made.admission.at_once(data)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"kind": "Pod"}', b"x" * 1025], ids=["empty", "cut", "pod", "large"])
+def test_errors_are_not_told_at_once(data: bytes) -> None:
+    """Who asks the app hears them, and there they are counted."""
+    made = edge(max_body=1024)
+    assert edge_at_once(made, data) is None
+    assert made.events() == []
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,13 @@ def test_a_fault_of_ours_allows_the_pod(respond: Any) -> None:
     assert CANARY not in made.log.getvalue() + reply.body.decode()
 
 
+def test_a_fault_at_once_is_left_to_the_app() -> None:
+    """What breaks there breaks again where it's told, and nothing of it is told twice."""
+    made = edge(respond=fails)
+    assert made.admission.at_once(body()) is None
+    assert (made.events(), made.metric("rankfix_bugs_total")) == ([], 0)
+
+
 def test_a_fault_in_the_book_keeping() -> None:
     """An answer that is there goes out, whatever becomes of its metrics; the fault is counted."""
     made = edge(
