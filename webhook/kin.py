@@ -9,7 +9,6 @@ that doesn't meet them has no kin, and is decided on by itself.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,8 +29,9 @@ if TYPE_CHECKING:
     from webhook.pod import Pod
     from webhook.rules import Rule
 
-_RANK = re.compile(rb'("name":"(?:PET_NODE_)?RANK","value":)"(0|[1-9][0-9]{0,8})"')
-_INDEX = re.compile(rb'(replica-index":)"(0|[1-9][0-9]{0,8})"')
+_RANK, _BEFORE_RANK = b'RANK","value":"', (b'"name":"', b'"name":"PET_NODE_')
+_INDEX, _BEFORE_INDEX = b'replica-index":"', b""
+_DIGITS = 9
 _NAMES = ("RANK", "PET_NODE_RANK")
 _SIMPLE = frozenset({"C1", "C2", "A1"})  # they write NODE_RANK, so that there is a change whatever the rank
 _STATUS = frozenset({Status.PROCESS, Status.NODE, Status.ENVIRONMENT})
@@ -41,7 +41,7 @@ _BY_ID = {rule.id: rule for rule in RULES}
 class Family(NamedTuple):
     """What the pods of a job share, as a key: their JSON in pieces, and by how much the index is less than the rank.
 
-    Behind each second piece stood a rank, or an index; `ahead` is None where there is no index.
+    Between two pieces stood a rank, or an index; `ahead` is None where there is no index.
     """
 
     containers: tuple[bytes, ...]
@@ -78,8 +78,8 @@ def cut(parts: Essence) -> tuple[Family | None, int]:
     Only whole values are cut: a quote within a string of JSON has a backslash before it, and the patterns have none.
     """
     labels, annotations, owners, containers, init_containers = parts
-    shared, ranks = _without(_RANK, containers)
-    shared_labels, indices = _without(_INDEX, labels)
+    shared, ranks = _without(containers, _RANK, _BEFORE_RANK)
+    shared_labels, indices = _without(labels, _INDEX, _BEFORE_INDEX)
     if len(ranks) != 1 or len(indices) > 1:
         return None, -1
     rank = int(ranks.pop())
@@ -87,18 +87,35 @@ def cut(parts: Essence) -> tuple[Family | None, int]:
     return Family(shared, shared_labels, (annotations, owners, init_containers), ahead, rank == 0), rank
 
 
-def _without(pattern: re.Pattern[bytes], text: bytes) -> tuple[tuple[bytes, ...], set[bytes]]:
-    """A text without the values that a pattern finds, and these."""
-    pieces = pattern.split(text)
-    values = set(pieces[2::3])
-    del pieces[2::3]
+def _without(text: bytes, mark: bytes, before: bytes | tuple[bytes, ...]) -> tuple[tuple[bytes, ...], set[bytes]]:
+    """A text around the numbers behind each mark that has one of these before it; and the numbers.
+
+    (By `find`, since this is on the way of each new pod: a regular expression takes four times as long.)
+    """
+    pieces: list[bytes] = []
+    values: set[bytes] = set()
+    done, at = 0, text.find(mark)
+    while at >= 0:
+        start = at + len(mark)
+        end = text.find(b'"', start)
+        value = text[start:end]
+        if text.endswith(before, done, at) and _is_plain(value):
+            pieces.append(text[done:start])
+            values.add(value)
+            done = end
+        at = text.find(mark, start)
+    pieces.append(text[done:])
     return tuple(pieces), values
 
 
+def _is_plain(value: bytes) -> bool:
+    """Whether it's a number as an operator writes it."""
+    return value.isdigit() and len(value) <= _DIGITS and (value == b"0" or value[:1] != b"0")
+
+
 def _with(pieces: tuple[bytes, ...], number: int) -> bytes:
-    """The text that these pieces are left of, with another number."""
-    value = b'"%d"' % number
-    return b"".join([piece + value if at % 2 else piece for at, piece in enumerate(pieces)])
+    """The text around these pieces' gaps, with another number in each."""
+    return (b"%d" % number).join(pieces)
 
 
 def of(pod: Pod, decision: Decision, family: Family, rank: int) -> Kin | None:

@@ -5,28 +5,26 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-from msgspec import Struct
-
 from webhook import decide as deciding
-from webhook import envelope, jsonpatch, kin, pod, review
+from webhook import envelope, jsonpatch, kin, outcome, pod, review
 from webhook.decide import Decision, Policy, Reason
-from webhook.edits import to_patch
 from webhook.errors import BadReview
 from webhook.launch import Classifier
+from webhook.outcome import Outcome
 from webhook.recent import Recent
 from webhook.review import Review, review_of
+from webhook.siblings import Siblings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from webhook.envelope import Envelope, Essence
     from webhook.jsonpatch import Patch
+    from webhook.outcome import Verdict
     from webhook.pod import Pod
 
 __all__ = ["Answer", "BadReview", "Decide", "Remembering", "patched", "remembering", "respond", "review_of"]
 
-_SILENT = (Reason.NOT_OURS, Reason.NOT_CREATE)
 _MOST, _MOST_BYTES = 1024, 8 * 2**20  # pods remembered, and the JSON they are known by
 
 
@@ -35,31 +33,6 @@ class Decide(Protocol):
 
     def __call__(self, pod: Pod, policy: Policy, /) -> Decision:
         """The decision on a pod."""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What becomes of a pod, whoever asks, as logs, metrics and the command line tell it.
-
-    `job` is the PyTorchJob's name or "", `classes` has one class for each managed container, `env` the names of the
-    variables that change, `patch` the operations, `message` what a denied pod hears.
-    """
-
-    allowed: bool
-    job: str
-    reason: Reason
-    status: str | None = None
-    rules: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    patch: Patch = msgspec.field(default_factory=list)
-    message: str | None = None
-
-
-class Verdict(Outcome, frozen=True, kw_only=True):
-    """An outcome that can be told to anybody: `told` is the response's JSON without a uid."""
-
-    told: bytes
 
 
 class Answer(Outcome, frozen=True, kw_only=True):
@@ -85,14 +58,14 @@ def respond(body: bytes, policy: Policy, *, decide: Decide = deciding.decide) ->
     """
     request = review.parse(body)
     if not request.known_version:
-        return _answer(request, _verdict(Decision(Reason.BAD_REQUEST)))
+        return _answer(request, outcome.verdict(Decision(Reason.BAD_REQUEST)))
     if not request.creates:
-        return _answer(request, _verdict(Decision(Reason.NOT_CREATE)))
+        return _answer(request, outcome.verdict(Decision(Reason.NOT_CREATE)))
     if request.pod is None:
-        return _answer(request, _verdict(Decision(Reason.NOT_OURS)))
+        return _answer(request, outcome.verdict(Decision(Reason.NOT_OURS)))
     try:
         view = pod.read(request.pod)
-        return _answer(request, _on(view, decide(view, policy)))
+        return _answer(request, outcome.on(view, decide(view, policy)))
     except Exception as bug:  # noqa: BLE001 - the core's one net: whatever fails in here, the pod must not wait for us
         return _failed(request, policy, bug)
 
@@ -110,7 +83,7 @@ class Remembering:
         self._decide = decide or partial(deciding.decide, classify=self.classifier)
         self._policy: Policy | None = None
         self.verdicts: Recent[Essence, Verdict] = Recent(most, most_bytes)
-        self.kin: Recent[kin.Family, kin.Kin] = Recent(most // 4, most_bytes // 4)
+        self.kin: Recent[kin.Family, Siblings] = Recent(most // 4, most_bytes // 4)
 
     def __call__(self, body: bytes, policy: Policy) -> Answer:
         """The same answer as `respond`'s."""
@@ -131,19 +104,19 @@ class Remembering:
     def _judge(self, essence: Essence, policy: Policy) -> Verdict:
         """The verdict on a pod that wasn't seen before: by what is known of its kin, or by itself."""
         family, rank = kin.cut(essence)
-        known = self.kin.get(family) if family is not None else None
-        decision = kin.decided(known, rank) if known is not None else None
-        if known is not None and decision is not None:  # there may be thousands of those, so it isn't remembered
-            return _on(known.pod, decision)
+        siblings = self.kin.get(family) if family is not None else None
+        known = siblings.verdict(rank) if siblings is not None else None
+        if known is not None:  # there may be thousands of those, so it isn't remembered
+            return known
         view = pod.read(envelope.pod_of(essence))
         decision = self._decide(view, policy)
-        verdict = _on(view, decision)
-        if verdict.reason not in _SILENT:
+        verdict = outcome.on(view, decision)
+        if verdict.reason not in outcome.SILENT:
             size = sum(map(len, essence))
             self.verdicts.keep(essence, verdict, size)
             first = kin.of(view, decision, family, rank) if family is not None else None
             if first is not None and family is not None:
-                self.kin.keep(family, first, size)
+                self.kin.keep(family, Siblings(first), size)
         return verdict
 
 
@@ -156,31 +129,9 @@ def _failed(request: Review, policy: Policy, bug: Exception) -> Answer:
     """A fault of ours. Its text may quote the pod, so nobody outside hears it."""
     what = f"rankfix failed on this pod ({type(bug).__name__}; uid {request.uid[:40]} in its log)"
     if policy.on_bug == "deny":
-        return _answer(request, _verdict(Decision(Reason.DENIED, denial=what)), bug)
+        return _answer(request, outcome.verdict(Decision(Reason.DENIED, denial=what)), bug)
     decision = Decision(Reason.BAD_REQUEST, warnings=(f"{what}: the pod was left as it is",))
-    return _answer(request, _verdict(decision), bug)
-
-
-def _on(view: Pod, decision: Decision) -> Verdict:
-    """The verdict on the pod that was decided on."""
-    return _verdict(decision, view.job, to_patch(view, decision.edits))
-
-
-def _verdict(decision: Decision, job: str = "", patch: Patch | None = None) -> Verdict:
-    patch = patch or []
-    return Verdict(
-        told=review.verdict(patch=patch, warnings=decision.warnings, audit=_audit(decision), denial=decision.denial),
-        allowed=decision.denial is None,
-        job=job,
-        reason=decision.reason,
-        status=str(decision.status) if decision.status is not None else None,
-        rules=decision.rules,
-        classes=tuple(map(str, decision.classes)),
-        env=decision.env,
-        warnings=decision.warnings,
-        patch=patch,
-        message=decision.denial,
-    )
+    return _answer(request, outcome.verdict(decision), bug)
 
 
 def _opened_answer(seen: Envelope, verdict: Verdict) -> Answer:
@@ -223,20 +174,6 @@ def _named(  # noqa: PLR0913 - what names a request
         message=verdict.message,
         bug=bug,
     )
-
-
-def _audit(decision: Decision) -> dict[str, str]:
-    """Audit annotations: names and rules, never a value; nothing on the pods of others."""
-    if decision.reason in _SILENT:
-        return {}
-    status = str(decision.status) if decision.status is not None else ""
-    told = {
-        "status": status,
-        "rules": ",".join(decision.rules),
-        "reason": str(decision.reason),
-        "env": ",".join(decision.env),
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 def patched(obj: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
