@@ -14,6 +14,8 @@ CASES: dict[str, dict[str, Any]] = {
     "digest": {"image": {"digest": DIGEST, "pullSecrets": ["regcred", "other"]}},
     "private GKE": {"port": 10250},
     "metrics": {"metricsPort": 9090, "settings": {"workers": 2, "max-connections": 500}},
+    "callers": {"callers": {"configMap": "admission-ca", "names": ["kube-apiserver", "spiffe://x/api: server"]}},
+    "any caller of a CA": {"callers": {"configMap": "admission-ca"}, "certs": {"mode": "serve"}, "metricsPort": 9090},
     "EKS overlay": {"hostNetwork": True, "port": 10260, "replicas": 3},
     "AKS": {"webhookAnnotations": {"admissions.enforcer/disabled": "true"}},
     "AKS and cert-manager": {"webhookAnnotations": {"a/b": "c"}, "certs": {"mode": "cert-manager"}},

@@ -101,6 +101,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "failure policy": {"failurePolicy": "fail"},
     "digest": {"image": {"digest": "sha256:abc"}},
     "mode": {"certs": {"mode": "selfsigned"}},
+    "names of nobody's CA": {"callers": {"names": ["kube-apiserver"]}},
+    "two names in one": {"callers": {"configMap": "ca", "names": ["a,b"]}},
 }
 
 
@@ -134,6 +136,7 @@ def test_render_refuses(case: str, tmp_path: Path) -> None:
         (["--profile", "selfsigned"], "choose one of self-signed, cert-manager"),
         (["--name", "Rank_Fix"], "--name Rank_Fix: is no name"),
         (["--values", "absent.yaml"], "absent.yaml: values file: No such file or directory"),
+        (["--set", "callers.names=[a]"], "value callers: value error, names say who of a CA may call: give that CA as"),
         (["--set", "colour=red"], "value colour: nobody knows it"),
     ],
 )

@@ -15,7 +15,7 @@ PRE_STOP, DRAIN, GRACE, MARGIN = 5, 5, 15, 10
 _DNS: Object = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
 FIRST_CERTIFICATE = 300  # seconds: kubelet brings a Secret that came late within two minutes
 _APART = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
-_TLS = "/etc/rankfix/tls"
+_TLS, _CALLERS = "/etc/rankfix/tls", "/etc/rankfix/callers"
 _PRIORITY = 1_000_000_000  # the most that isn't the system's own: training pods wait for us, never we for them
 
 
@@ -118,6 +118,8 @@ def _pod(place: Place) -> Object:
         "containers": [_container(place)],
         "volumes": [_tls(place)],
     }  # fmt: skip
+    if values.callers.config_map:
+        pod["volumes"].append({"name": "callers", "configMap": {"name": values.callers.config_map}})
     if values.host_network:
         pod |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if values.affinity:
@@ -184,6 +186,8 @@ def _container(place: Place) -> Object:
         "resources": {"requests": dict(values.resources.requests), "limits": dict(values.resources.limits)},
         "volumeMounts": [{"name": "tls", "mountPath": _TLS, "readOnly": True}],
     }
+    if values.callers.config_map:
+        container["volumeMounts"].append({"name": "callers", "mountPath": _CALLERS, "readOnly": True})
     if values.settings:
         container["env"] = [
             {"name": _variable(key), "value": _text(values.settings[key])} for key in sorted(values.settings)
@@ -197,6 +201,8 @@ def _args(place: Place) -> list[str]:
     args += [f"--cert-wait={FIRST_CERTIFICATE}", *where(place)]
     if place.values.metrics_port:
         args.append(f"--metrics-port={place.values.metrics_port}")
+    if place.values.callers.config_map:
+        args += [f"--client-ca={_CALLERS}/ca.crt", f"--client-name={','.join(place.values.callers.names)}"]
     if place.values.certs.mode == "serve":
         args += ["--manage-certs", *cert_flags(place)]
     return args

@@ -6,9 +6,9 @@ Names are written as Helm charts write them (`timeoutSeconds`); a value that nob
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
@@ -17,6 +17,13 @@ DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-
 Port = Annotated[int, Field(ge=1, le=65535)]
 SETTINGS = ("body-timeout", "default-mode", "entrypoint", "handshake-timeout", "header-timeout", "hidden", "keep-alive",
             "log-level", "max-bodies", "max-body", "max-connections", "max-requests", "on-bug", "workers")  # fmt: skip
+
+
+# The same as Callers._of_a_ca, for Helm
+_NAMES_NEED_A_CA: dict[str, Any] = {
+    "if": {"properties": {"names": {"minItems": 1}}, "required": ["names"]},
+    "then": {"properties": {"configMap": {"minLength": 1}}, "required": ["configMap"]},
+}
 
 
 class Part(BaseModel):
@@ -71,6 +78,26 @@ class Resources(Part):
     limits: Words = {"memory": "256Mi"}
 
 
+class Callers(Part):
+    """Who may send reviews, where the API server shows a client certificate (docs/server.md)."""
+
+    model_config = ConfigDict(json_schema_extra=_NAMES_NEED_A_CA)
+
+    config_map: Annotated[
+        str, Field(max_length=253, description="With the CA in its key ca.crt. Empty: anybody may call.")
+    ] = ""
+    names: Annotated[
+        list[Annotated[str, Field(pattern=r"^[^,]+$")]],
+        Field(description="Of which a caller's certificate must hold one. Empty: each certificate of the CA will do."),
+    ] = []
+
+    @model_validator(mode="after")
+    def _of_a_ca(self) -> Self:
+        if self.names and not self.config_map:
+            raise ValueError("names say who of a CA may call: give that CA as callers.configMap")
+        return self
+
+
 class Values(Part):
     """All of it."""
 
@@ -99,6 +126,7 @@ class Values(Part):
     ] = 0
     host_network: Annotated[bool, Field(description="For control planes that can't reach pod addresses.")] = False
     service: Service = Service()
+    callers: Callers = Callers()
     resources: Resources = Resources()
     network_policy: bool = True
     api_server_ports: Annotated[
