@@ -206,7 +206,7 @@ def _pods_before_1_7(env: Env, before: Earlier | None) -> Found | Trouble | None
     if "WORLD_SIZE" not in env:
         return None
     pods = plain(env.text("WORLD_SIZE"))
-    if before is not None and pods and (pods == before.world or pods % before.pods == 0):
+    if before is not None and pods and before.pods and (pods == before.world or pods % before.pods == 0):
         return Found(before.pods, RANKS)  # else somebody gave this container a world of its own
     if pods is None and not env.sourced("WORLD_SIZE"):
         return Trouble(Reason.INCONSISTENT, "neither PET_NNODES nor WORLD_SIZE is a number")

@@ -345,6 +345,16 @@ def test_results_that_a_template_brought_along_are_overwritten() -> None:
         assert results(job.but(ask=copied).pod(job.pods - 1)) == results(raw)
 
 
+def test_a_job_of_no_pods() -> None:
+    """A world of nobody in one container, which our own results then repeat, stops nothing in the others."""
+    raw = Job(operator="0.7", pods=1, names=("side", "pytorch")).but(ask={"mode": "process"}).pod(0)
+    raw["spec"]["containers"][1]["env"] += entries({"WORLD_SIZE": "0"})
+    result = after(raw)
+    assert "P=0" in notes_of(result)["ranks"]
+    given = answer(result)
+    assert (given.bug, given.patch) == (None, [])
+
+
 def test_a_status_that_nothing_contradicts_stays() -> None:
     """Without ranks there is nothing to hold an earlier status against (elastic pods have none)."""
     raw = Job(pods=1, master=False, elastic="1:1").pod(0)
