@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SIZE = "LOCAL_WORLD_SIZE"
+_WORLD = ("WORLD_SIZE", "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE")
 _SHELL_WORDS = 3  # sh -c TEXT
 
 
@@ -116,14 +117,15 @@ def twins(containers: Sequence[Container], before: Earlier | None) -> dict[int, 
     """The containers that equal the one named `pytorch`, by index; empty if there's none besides it.
 
     Another webhook may have wrapped the command of one of them (Katib's does, in the master only). Its form is known;
-    where an earlier call found twins, the env that T1 gave them tells them whatever was done since.
+    where an earlier call found twins, the env that T1 gave them tells them whatever was done since. Where one found
+    none, there are none: that they say the same now may be its own work.
     """
-    if len(containers) == 1:
+    if len(containers) == 1 or (before is not None and "T1" not in before.rules):
         return {}
     model = next((c for c in containers if c.name == DEFAULT_CONTAINER), None)
     if model is None:
         return {}
-    marked = before is not None and "T1" in before.rules and _SIZE in model.env
+    marked = before is not None and _SIZE in model.env
     equal = [c for c in containers if _like(c, model, marked=marked)]
     return {c.index: Twin(i, len(equal)) for i, c in enumerate(equal)} if len(equal) > 1 else {}
 
@@ -131,14 +133,20 @@ def twins(containers: Sequence[Container], before: Earlier | None) -> dict[int, 
 def _like(one: Container, other: Container, *, marked: bool) -> bool:
     if any(one.raw.get(name) != other.raw.get(name) for name in ("image", "resources")):
         return False
+    if _world(one) != _world(other):  # somebody gave one of them a world of its own
+        return False
     if marked and one.env.text(_SIZE) == other.env.text(_SIZE):
         return True
-    if one.env.text("WORLD_SIZE") != other.env.text("WORLD_SIZE"):  # somebody gave one of them a world of its own
-        return False
     if all(one.raw.get(name) == other.raw.get(name) for name in ("command", "args")):
         return True
     (text, wrapped), (other_text, other_wrapped) = _text(one), _text(other)
     return (wrapped or other_wrapped) and text == other_text
+
+
+def _world(container: Container) -> tuple[object, ...]:
+    """What a container is told of the job, and T1 leaves equal: an operator tells all containers of a pod the same."""
+    env = container.env
+    return (*map(env.text, _WORLD), *map(env.sourced, _WORLD), env.sourced("RANK"), "MASTER_ADDR" in env)
 
 
 def _text(container: Container) -> tuple[str, bool]:

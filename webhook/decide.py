@@ -28,6 +28,7 @@ __all__ = ["Decision", "Judged", "Mode", "Policy", "Reason", "Status", "decide"]
 Classify = Callable[[Mapping[str, Any]], Launch]
 
 _RULES_OF = {mode: tuple(rule for rule in RULES if mode in rule.modes) for mode in Mode}
+_ONLY_AUTO = frozenset(rule.id for rule in RULES if rule.modes == {Mode.AUTO})
 _CONTRACTS = frozenset({"C1", "C2", "T1"})
 _CONTRACT_MODES = (Mode.PROCESS, Mode.NODE, Mode.TORCHRUN)
 
@@ -130,10 +131,17 @@ def _cases(order: Order, managed: list[Container], place: int, classify: Classif
     ]
     if order.explicit:
         _must_be_obeyable(cases[place], cases)
-    elif order.mode is Mode.TORCHRUN and not all(_takes_torchrun(case) for case in cases if case.chosen):
+    elif order.mode is Mode.TORCHRUN and (
+        _went_by_auto(order.earlier) or not all(_takes_torchrun(case) for case in cases if case.chosen)
+    ):
         auto = replace(order, mode=Mode.AUTO)  # what a server's default doesn't fit goes by `auto`
         return [replace(case, order=auto) for case in cases]
     return cases
+
+
+def _went_by_auto(earlier: Earlier | None) -> bool:
+    """Whether an earlier call did what only mode `auto` does, such as mend a command that may now look like ours."""
+    return earlier is not None and not _ONLY_AUTO.isdisjoint(earlier.rules)
 
 
 def _takes_torchrun(case: Case) -> bool:

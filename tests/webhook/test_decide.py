@@ -10,6 +10,7 @@ from tests.support_core import MODERN, OLD, Job, after, answer, entries, env_of,
 from webhook import pod
 from webhook.decide import decide
 from webhook.launch import Fed
+from webhook.mutate import patched
 from webhook.policy import Mode, Policy, Reason
 
 RESULTS = ("status", "rules", "ranks", "reason")
@@ -343,6 +344,45 @@ def test_results_that_a_template_brought_along_are_overwritten() -> None:
     for job in (MODERN, OLD, Job(pods=1)):
         raw = job.pod(job.pods - 1)
         assert results(job.but(ask=copied).pod(job.pods - 1)) == results(raw)
+
+
+LOOKS_WRAPPED = ("torchrun", "--nnodes=2", "--node_rank=0", "--master_addr=$(KUBERNETES_SERVICE_HOST)", "train.py")
+
+
+def test_a_command_that_was_mended_into_one_of_ours() -> None:
+    """On a server whose default is `torchrun`, what went by `auto` at first goes by it ever after."""
+    policy = Policy(default_mode=Mode.TORCHRUN)
+    for raw in OLD.but(command=LOOKS_WRAPPED).all_pods():
+        first = answer(raw, policy)
+        assert "F2" in first.rules
+        assert answer(patched(raw, first.patch), policy).patch == []
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"name": "WORLD_SIZE", "value": "0"},
+        {"name": "PET_NNODES", "value": "7"},
+        {"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": "x"}}},
+        {"name": "PET_NPROC_PER_NODE", "value": "5"},
+    ],
+)
+@pytest.mark.parametrize("ask", [{}, {"mode": "process"}])
+def test_containers_with_worlds_of_their_own_are_no_twins(own: dict[str, Any], ask: dict[str, str]) -> None:
+    """Nor do they become twins by what rankfix writes into both."""
+    raw = MODERN.but(names=("pytorch", "pytorch-1"), ask=ask).pod(1)
+    raw["spec"]["containers"][1]["env"].append(own)
+    first = answer(raw)
+    assert "T1" not in first.rules
+    assert answer(patched(raw, first.patch)).patch == []
+
+
+def test_init_containers_of_others_are_no_news_in_an_audit() -> None:
+    """One that comes between two calls isn't what I1 would have changed."""
+    raw = Job(pods=1, nproc="1").but(ask={"mode": "audit", "init_containers": "true"}).pod(0)
+    result = after(raw)
+    result["spec"]["initContainers"] = [{"name": "istio-init"}]
+    assert answer(result).patch == []
 
 
 def test_a_job_of_no_pods() -> None:

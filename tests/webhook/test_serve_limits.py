@@ -173,7 +173,7 @@ def test_remains_of_connections_do_not_pile_up() -> None:
     with serve.unsearched():
         searches = gc.get_stats()[2]["collections"]
         living: deque[list[object]] = deque(maxlen=5000)
-        for _ in range(200_000):
+        for _ in range(500_000):
             ring: list[object] = []
             ring.append(ring)
             living.append(ring)

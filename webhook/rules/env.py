@@ -95,7 +95,7 @@ def init_containers(case: Case) -> Edits | None:
     step that downloads its pod's shard wants, whatever the training process reads.
     Source: the training-operator appends its env to containers only (asked for in kubeflow/trainer #1690).
     """
-    if not case.order.asked.init_containers or not case.order.pod.init_containers:
+    if not case.order.asked.init_containers:
         return None
     rank, pods = str(case.facts.at), str(case.facts.of)
     wanted = [("RANK", rank), ("WORLD_SIZE", pods), ("NODE_RANK", rank), *_copied(case)]
@@ -104,6 +104,8 @@ def init_containers(case: Case) -> Edits | None:
     if earlier is not None and not (earlier.status is Status.WOULD_CHANGE and "I1" in earlier.rules):
         # A template's init containers come with the pod: one that appears after our call is another webhook's.
         meant = tuple(c for c in meant if "NODE_RANK" in c.env and "RANK" in c.env)
+    if not meant:
+        return None
     return tuple(edit for container in meant for edit in env_edits(container, wanted))
 
 
