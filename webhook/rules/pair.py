@@ -45,8 +45,8 @@ def _spawns_from_node_pair(case: Case) -> bool:
 def twins(case: Case) -> Edits | None:
     """Equal containers of one pod share its processes, where the operator gives all of them the same rank.
 
-    When: two or more containers of the pod, one of them `pytorch`, have equal image, command, args and resources, and
-    run a plain script (class `python` or `entrypoint`).
+    When: two or more containers of the pod, one of them `pytorch`, have equal image, command, args and resources, are
+    told the same of the job (WORLD_SIZE and its like), and run a plain script (class `python` or `entrypoint`).
     What: N is the declared N (t must divide it) or the number t of twins; container i runs m = N/t processes from
     o = i*m: RANK = k*N + o, WORLD_SIZE = P*N, LOCAL_WORLD_SIZE = m, NODE_RANK = k*t + i, and LOCAL_RANK = 0 if m = 1.
     Each container sees its own GPUs only, so device code must take it for a node of its own.
