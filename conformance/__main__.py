@@ -42,7 +42,8 @@ EACH_CPU = 4  # processes at once for each CPU: most of a process's time is wait
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for; an exit code."""
     options = _options(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a `kill` cleans up as Ctrl-C does
+    for number in (signal.SIGINT, signal.SIGTERM):  # a `kill` cleans up as Ctrl-C does, also behind a shell's `&`
+        signal.signal(number, signal.default_int_handler)
     try:
         found = cases.load(options.paths or [cases.CASES])
         chosen = cases.selected(found, names=options.case, only=options.only, fast=options.fast)
