@@ -96,7 +96,8 @@ class Direct(OneWrite):
         found = quick.heads.get(data[:end]) if quick else None
         if found is None or found[1] != len(data) - end or self.busy or self.flow.write_paused:
             return False
-        self._unset_keepalive_if_required()  # as uvicorn does before it parses
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()  # as uvicorn does before it parses
         self.since = self.clock()
         return self._answers(found[0], data[end:])
 

@@ -116,7 +116,8 @@ def frames(exc: BaseException) -> list[str]:
 def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
     head = {key: event.pop(key) for key in ("time", "level", "event")}  # first, so that people can read it too
     each = event.pop(EACH, None)
-    return _line({**head, **event}) if each is None else "\n".join([_line({**head, **one}) for one in each])
+    start = _line({**head, **event})
+    return start if each is None else "\n".join([f"{start[:-1]},{_line(one)[1:]}" for one in each])
 
 
 def _line(event: Mapping[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -85,3 +87,22 @@ def test_what_is_followed_is_counted_once() -> None:
     metrics.refresh()
     metrics.refresh()
     assert b'rankfix_cache_hits_total{cache="text"} 7.0' in metrics.render()
+
+
+def test_many_at_once_count_as_one_by_one() -> None:
+    """A value on a bound belongs below it, and one beyond all bounds to the last bucket."""
+    many, one = Metrics(CollectorRegistry(), version="1"), Metrics(CollectorRegistry(), version="1")
+    seconds = [0.0, BUCKETS[0], BUCKETS[0] + 1e-9, BUCKETS[3], 29.0, 30.0, 31.0, 1e-9]
+    told: dict[str, Any] = {"outcome": "changed", "reason": "patched", "rules": ("C1",), "classes": ("python",)}
+    many.answered(**told, seconds=seconds, patch_bytes=[256, 257, 2_000_000])
+    sizes = [[256], [257], [2_000_000], *[list[int]()] * 5]
+    for each, size in zip(seconds, sizes, strict=True):
+        one.answered(**told, seconds=[each], patch_bytes=size)
+    assert figures(many) == figures(one)
+    assert 'rankfix_duration_seconds_bucket{le="0.00025"} 3.0' in figures(many)
+    assert 'rankfix_duration_seconds_bucket{le="30.0"} 7.0' in figures(many)
+    assert "rankfix_duration_seconds_count 8.0" in figures(many)
+
+
+def figures(metrics: Metrics) -> list[str]:
+    return [line for line in metrics.render().decode().splitlines() if "_created" not in line]
