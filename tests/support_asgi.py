@@ -19,7 +19,7 @@ from webhook.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from starlette.types import ASGIApp, Message
+    from starlette.types import ASGIApp, Message, Receive
 
 from tests.support_edges import JSON, Reply
 
@@ -115,6 +115,18 @@ class Wire:
 
     async def _send(self, message: Message) -> None:
         self.sent.append(message)
+
+
+async def whole(receive: Receive) -> bytes | None:
+    """The body of a request, for an app of a test; None where the client goes away before."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message["body"]
+        more = message["more_body"]
+    return body
 
 
 def post(edge_: Edge, data: bytes, *headers: tuple[str, str]) -> Reply:

@@ -1,9 +1,14 @@
-"""A transport that notes what happens to it, for the tests of what stands before uvicorn."""
+"""A transport that notes what happens to it, and an event loop for those who need one: the tests of the protocol."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Scene = TypeVar("Scene")
 
 
 class Wire(asyncio.Transport):
@@ -28,3 +33,19 @@ class Wire(asyncio.Transport):
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
+
+
+def with_a(make: Callable[[], Scene]) -> Callable[[Callable[[Scene], Any]], Callable[[], None]]:
+    """Makes a test of one that wants a scene: it runs in an event loop, with a scene of its own."""
+
+    def scene(test: Callable[[Scene], Any]) -> Callable[[], None]:
+        def run() -> None:
+            async def inside() -> None:
+                await test(make())
+
+            asyncio.run(inside())
+
+        run.__doc__ = test.__doc__
+        return run
+
+    return scene

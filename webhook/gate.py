@@ -86,8 +86,8 @@ class Gate:
         """The answer to a body that is whole and small, from a client that may ask and still waits. None for all else:
         the ASGI callable says what is the matter.
         """
-        allowed = self._callers is None or caller.why_not(client.names, self._callers) is None
-        return self._answer(body) if allowed and len(body) < _LARGE and self.in_time(query, client) else None
+        usual = self._why_not(client) is None and len(body) < _LARGE and self.in_time(query, client)
+        return self._answer(body) if usual else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI callable."""
@@ -107,12 +107,14 @@ class Gate:
         wait = seconds(query)
         return wait is None or client is None or self._clock() < client.since + wait
 
+    def _why_not(self, client: Client | None) -> str | None:
+        """Why this client may not call."""
+        return None if self._callers is None else caller.why_not(client.names if client else None, self._callers)
+
     def _check(self, scope: Scope) -> None:
-        client = _client(scope)
-        if self._callers is not None:
-            why = caller.why_not(client.names if client else None, self._callers)
-            if why:
-                raise Refused(_FORBIDDEN, "caller", why, CLOSE)
+        why = self._why_not(_client(scope))
+        if why:
+            raise Refused(_FORBIDDEN, "caller", why, CLOSE)
         if self.in_flight > self._most:
             raise Refused(
                 _UNAVAILABLE, "overload", f"more than {self._most} requests at once (setting max-requests)", AGAIN

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from tests.support_wire import Wire
+from tests.support_wire import Wire, with_a
 from webhook.connection import Connection, Limits, Phase
 from webhook.direct import Quick
 from webhook.room import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from starlette.types import Receive, Scope, Send
 
@@ -70,17 +69,7 @@ class Scene:
                 await asyncio.sleep(0)
 
 
-def scene(test: Callable[[Scene], Any]) -> Callable[[], None]:
-    """A test that runs in an event loop, with a scene of its own."""
-
-    def run() -> None:
-        async def inside() -> None:
-            await test(Scene())
-
-        asyncio.run(inside())
-
-    run.__doc__ = test.__doc__
-    return run
+scene = with_a(Scene)
 
 
 @scene

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import uvicorn
@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from tests.support_wire import Wire
+from tests.support_asgi import whole
+from tests.support_wire import Wire, with_a
 from webhook.direct import Direct, Quick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.types import Receive, Scope, Send
 
@@ -59,13 +60,9 @@ class Scene:
     def __post_init__(self) -> None:
         async def app(_scope: Scope, receive: Receive, send: Send) -> None:
             self.asked += 1
-            body, more = b"", True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return
-                body += message["body"]
-                more = message["more_body"]
+            body = await whole(receive)
+            if body is None:
+                return
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -101,17 +98,7 @@ class Scene:
         return self.wire.sent
 
 
-def scene(test: Callable[[Scene], Any]) -> Callable[[], None]:
-    """A test that runs in an event loop, with a scene of its own."""
-
-    def run() -> None:
-        async def inside() -> None:
-            await test(Scene())
-
-        asyncio.run(inside())
-
-    run.__doc__ = test.__doc__
-    return run
+scene = with_a(Scene)
 
 
 @scene

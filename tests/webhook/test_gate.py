@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.support_asgi import Wire
+from tests.support_asgi import Wire, whole
 from webhook import logs
 from webhook.gate import Gate, seconds
 from webhook.metrics import Metrics
@@ -29,13 +29,9 @@ class Inner:
     bodies: list[bytes] = field(default_factory=list)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message["body"]
-            more = message["more_body"]
+        body = await whole(receive)
+        if body is None:
+            return
         self.made += 1
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
