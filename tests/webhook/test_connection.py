@@ -16,7 +16,6 @@ from webhook.direct import Quick
 from webhook.room import Room
 
 if TYPE_CHECKING:
-
     from starlette.types import Receive, Scope, Send
 
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n"
