@@ -46,7 +46,7 @@ class Api:
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Status and JSON of one request. Raises OSError where nobody answers."""
-        context = ssl.create_default_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without the system's authorities, which take 50 ms to read
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # it made its own certificate a moment ago, and listens on loopback only
         connection = http.client.HTTPSConnection(_HOST, self.port, context=context, timeout=30)

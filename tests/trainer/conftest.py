@@ -20,8 +20,9 @@ def _pod_hosts() -> Iterator[Sequence[Host]]:
 
 
 @pytest.fixture(name="cluster")
-def _cluster(pod_hosts: Sequence[Host], tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(pod_hosts, tmp_path)
+def _cluster(request: pytest.FixtureRequest, pod_hosts: Sequence[Host], tmp_path: Path) -> Iterator[Cluster]:
+    # Tracing makes a process a third slower, and what the slow tests run is measured in quick ones.
+    cluster = Cluster(pod_hosts, tmp_path, measured=request.node.get_closest_marker("slow") is None)
     yield cluster
     cluster.close()
 

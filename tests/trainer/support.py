@@ -144,10 +144,11 @@ class Host:
 
 @dataclass
 class Cluster:
-    """Starts the pods of jobs, and ends what is left of them."""
+    """Starts the pods of jobs, and ends what is left of them. Their coverage is `measured` or not."""
 
     hosts: Sequence[Host]
     folder: Path
+    measured: bool = True
     runs: list[Run] = field(default_factory=list)
 
     def start(
@@ -155,9 +156,9 @@ class Cluster:
     ) -> Run:
         """Starts a program in a pod. `strict` makes warnings of Python errors there too."""
         host, number = self.hosts[pod], len(self.runs)
-        inherited = {key: value for key, value in os.environ.items() if key.startswith(("COV_", "COVERAGE_"))}
+        coverage = {key: value for key, value in os.environ.items() if key.startswith(("COV_", "COVERAGE_"))}
         whole = {
-            **inherited,
+            **(coverage if self.measured else {}),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(REPO),
             "OMP_NUM_THREADS": "1",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.trainer.support import Cluster
 
-pytestmark = [*needs_torch, pytest.mark.timeout(400)]
+pytestmark = [*needs_torch, pytest.mark.slow, pytest.mark.timeout(400)]
 
 OPTIONS = ["--allow-unknown-data", "--batch", "128", "--json", "--data-dir"]
 
