@@ -13,6 +13,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from conformance.compare import Task
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
+_STARTS = {  # what starts what; every job has a container `pytorch`, which is no torch
+    "torch": re.compile(r'(?<![a-z])torch|"program:'),
+    "accelerate": re.compile(r'accelerate|"program:'),
+}
 EACH_CPU = 4  # processes at once for each CPU: most of a process's time is waiting
 
 
@@ -125,7 +130,7 @@ def _run(chosen: Sequence[cases.Case], options: argparse.Namespace) -> int:
 def missing(chosen: Sequence[cases.Case]) -> list[str]:
     """What these cases start that isn't here: a program of the corpus starts torch, and may start accelerate."""
     texts = [json.dumps([case.job, case.files]) for case in chosen]
-    needed = [name for name in ("torch", "accelerate") if any(name in text or '"program:' in text for text in texts)]
+    needed = [name for name, starts in _STARTS.items() if any(starts.search(text) for text in texts)]
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
 

@@ -206,11 +206,14 @@ def test_cases_are_checked_without_a_run(run: Callable[..., tuple[int, str]]) ->
 
 
 def test_what_it_needs_is_told(run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is torch or accelerate, where cases name them, and a control plane for the record."""
+    """That is torch or accelerate, where cases start them, and a control plane for the record; and nothing else is."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    code, shown = run(raw(files={"train.py": "import torch\n"}))
-    assert (code, "start it: torch; make conformance installs it" in shown) == (runner.UNUSABLE, True)
+    for text in ("import torch\n", "exec torchrun x\n", "python -m torch.distributed.run x\n"):
+        code, shown = run(raw(files={"train.py": text}))
+        assert (code, "start it: torch; make conformance installs it" in shown) == (runner.UNUSABLE, True)
+    code, shown = run(raw(**SHARED), args=("--arm", "operator"))
+    assert code == 0, shown
     code, shown = run(raw(), args=("--record",))
     assert (code, "KUBEBUILDER_ASSETS" in shown) == (runner.UNUSABLE, True)
 
