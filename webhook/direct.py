@@ -45,6 +45,19 @@ class Quick:
     heads: Recent[bytes, tuple[bytes, int]] = field(default_factory=lambda: Recent(_MOST_HEADS, _MOST_BYTES))
 
 
+@dataclass(slots=True)
+class _Rest:
+    """A request of `whole` bytes of which the last ones are still to come, and whose head ends before `end`."""
+
+    query: bytes
+    end: int
+    whole: int
+    data: bytearray
+
+    def body(self) -> bytes:
+        return bytes(memoryview(self.data)[self.end :])
+
+
 class Direct(OneWrite):
     """The protocol. Without `quick` it answers nothing at once.
 
@@ -69,7 +82,9 @@ class Direct(OneWrite):
         self.in_head = False
         self._quick = quick
         self._between = True  # two requests, as far as the parser has come
-        self._chunk: bytes | None = None  # what is being parsed, as long as it's one request from its beginning
+        self._first = b""  # what came first of the request that is being parsed, if it began with that
+        self._came = 0  # bytes since then, and with them
+        self._rest: _Rest | None = None  # of a request whose head is known
         self._early: bytes | bytearray | None = None  # the body of a request that may be answered at once
         self._start: bytes | None = None  # of an answer, as long as these are the headers of all answers:
         self._start_for: list[Header] | None = None
@@ -77,7 +92,7 @@ class Direct(OneWrite):
     @property
     def pending(self) -> bool:
         """Whether a request is there that hasn't been handed over."""
-        return self._early is not None
+        return self._early is not None or self._rest is not None
 
     @property
     def busy(self) -> bool:
@@ -87,25 +102,49 @@ class Direct(OneWrite):
 
     def data_received(self, data: bytes) -> None:
         """Answer, or parse."""
-        if not (self._between and self._is_known(data)):
+        if self._rest is not None:
+            self._gather(self._rest, data)
+        elif not (self._between and self._is_known(data)):
             self.parse(data)
 
     def _is_known(self, data: bytes) -> bool:
-        """Answer what is one whole request whose head is known."""
+        """Answer what is one request whose head is known, or wait for the rest of it."""
         quick, end = self._quick, data.find(_END) + len(_END)
         found = quick.heads.get(data[:end]) if quick else None
-        if found is None or found[1] != len(data) - end or self.busy or self.flow.write_paused:
+        if found is None or self.busy or self.flow.write_paused:
+            return False
+        query, length = found
+        missing = end + length - len(data)
+        if missing < 0 or (missing and length > _WAITS):
             return False
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()  # as uvicorn does before it parses
-        self.since = self.clock()
-        return self._answers(found[0], data[end:])
+        self.since, self.known = self.clock(), True
+        if missing:
+            self._rest = _Rest(query, end, end + length, bytearray(data))
+            return True
+        return self._answers(query, data[end:])
+
+    def _gather(self, rest: _Rest, data: bytes) -> None:
+        """More of a request whose head is known: clients write large bodies in pieces."""
+        rest.data += data
+        if len(rest.data) < rest.whole:
+            return
+        if len(rest.data) > rest.whole or self.flow.write_paused or not self._answers(rest.query, rest.body()):
+            self._give_back(rest)
+        self._rest = None
+
+    def _give_back(self, rest: _Rest) -> None:
+        """Have the parser read what was kept from it."""
+        self._rest = None
+        self.parse(bytes(rest.data))
 
     def parse(self, data: bytes) -> None:
         """Have it parsed. The parser calls the methods that follow."""
-        self._chunk = data if self._between else None
+        if self._between:
+            self._first, self._came = data, 0
+        self._came += len(data)
         super().data_received(data)
-        self._chunk = None
         if self._early and len(self._early) > _WAITS:
             self.hand_over()
 
@@ -154,12 +193,12 @@ class Direct(OneWrite):
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._between = True
-        chunk, self._chunk = self._chunk, None
+        first, self._first = self._first, b""
         if self._early is not None:
             query, body = _query(self.url), bytes(self._early)
             if query is not None and self._answers(query, body):
                 self._early = None
-                self._learn(chunk, query, body)
+                self._learn(first, query, body)
                 return
             self.hand_over()
         super().on_message_complete()
@@ -183,18 +222,23 @@ class Direct(OneWrite):
             self._start_for = fixed
         return self._start
 
-    def _learn(self, chunk: bytes | None, query: bytes, body: bytes) -> None:
-        """Remember the head of a request that was all of a chunk, and not in pieces of its own."""
-        if chunk is None or self._quick is None:
-            return
-        head = chunk[: len(chunk) - len(body)]
-        if chunk.find(_END) + len(_END) == len(head) and dict(self.headers).get(b"content-length") == b"%d" % len(body):
+    def _learn(self, first: bytes, query: bytes, body: bytes) -> None:
+        """Remember the head of a request that came alone, its head in one piece."""
+        head = first[: first.find(_END) + len(_END)]
+        alone = len(head) + len(body) == self._came and head.startswith(b"POST ")
+        if self._quick and alone and dict(self.headers).get(b"content-length") == b"%d" % len(body):
             self._quick.heads.keep(head, (query, len(body)), len(head))
 
     def hand_over(self) -> None:
         """Tell uvicorn of the request that is pending, and have the application asked."""
+        if self._rest is not None:
+            since = self.since
+            self._give_back(self._rest)
+            self.since = since
+        if self._early is None:  # since its answer has to wait
+            return
         early, url, headers = self._early, self.url, self.headers
-        self._early = None
+        self._early, self._first = None, b""
         super().on_message_begin()
         self.url = url
         for name, value in headers:

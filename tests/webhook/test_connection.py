@@ -146,6 +146,22 @@ async def test_a_body_that_comes_slowly(it: Scene) -> None:
 
 
 @scene
+async def test_a_body_that_comes_slowly_behind_a_known_head(it: Scene) -> None:
+    """The same, and the time that it had before counts."""
+    it.gets(USUAL + b"{}{}")
+    it.gets(USUAL + b"{}")
+    assert it.after(0.9) == []
+    assert (it.connection.pending, it.connection.phase, it.connection.waits) == (True, Phase.REQUEST, True)
+    since = it.connection.since
+    assert it.after(0.2) == []
+    assert (it.connection.pending, it.connection.phase, it.connection.waits) == (False, Phase.REQUEST, True)
+    assert it.connection.since == since
+    it.gets(b"{}")
+    await it.answered()
+    assert (it.heard, it.wire.ends) == (["http.request"], [])
+
+
+@scene
 async def test_a_body_that_never_comes(it: Scene) -> None:
     """Whoever goes away in the middle of one is told of, as one who goes later is."""
     it.gets(USUAL + b"{}")

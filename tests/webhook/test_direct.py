@@ -125,16 +125,84 @@ async def test_a_known_head(it: Scene) -> None:
     assert it.connection.since == 9.0
 
 
+@scene
+async def test_a_known_head_in_pieces(it: Scene) -> None:
+    """Clients write a large body in pieces: its head is learned and known all the same, once its end is there."""
+    end = len(USUAL) - 2
+    it.gets(USUAL[:end])
+    assert it.gets(USUAL[end:]) == ANSWER
+    it.connection.parse = None  # type: ignore[assignment, method-assign] # it can't be called
+    it.now = 9.0
+    assert it.gets(USUAL[:end] + b"[") == ANSWER
+    assert (it.connection.pending, it.connection.since) == (True, 9.0)
+    assert it.gets(b"]") == ANSWER + ANSWER.replace(b"{}", b"[]")
+    assert not it.connection.pending
+
+
+@scene
+async def test_a_known_head_makes_a_client_known(it: Scene) -> None:
+    """Whoever asks what another one asked has asked, too."""
+    it.gets(USUAL)
+    it.connection.known = False
+    it.gets(USUAL)
+    assert it.connection.known
+
+
+@scene
+async def test_a_known_head_whose_body_does_not_come(it: Scene) -> None:
+    """Handed over, it's a request like any other, as old as it is."""
+    it.gets(USUAL)
+    it.now = 9.0
+    it.gets(USUAL[:-1])
+    it.now = 10.5
+    it.connection.hand_over()
+    assert (it.connection.pending, it.connection.busy, it.connection.since) == (False, True, 9.0)
+    it.gets(USUAL[-1:])
+    assert await it.settled() == ANSWER + ANSWER
+    assert it.asked == 1
+
+
+@scene
+async def test_a_known_head_while_nobody_reads(it: Scene) -> None:
+    """The answer waits until the client takes it, whether it was asked for at once or handed over."""
+    it.gets(USUAL)
+    for hand_over in (False, True):
+        it.wire.sent = b""
+        it.gets(USUAL[:-1])
+        it.connection.pause_writing()
+        if hand_over:
+            it.connection.hand_over()
+        it.gets(USUAL[-1:])
+        await asyncio.sleep(0)
+        assert it.wire.sent == b""
+        it.connection.resume_writing()
+        assert await it.settled() == ANSWER
+
+
 @pytest.mark.parametrize(
     "pieces",
     [
         [USUAL[:-1], USUAL[-1:]],
+        [USUAL[:-1], USUAL[-1:] + USUAL],
+        [USUAL[:-1], USUAL[-1:] + request(ODD)],
+        [b"\r\n\r\n" + USUAL[:-1], USUAL[-1:], b"\r\n\r\n" + USUAL],
+        [request(b"x" * 70_000), request(b"x" * 70_000)[:-1], b"x"],
         [USUAL + USUAL[:20], USUAL[20:]],
         [USUAL.replace(b"Host: a", b"Host: b")],
         [request(b"1")],
         [request(ODD * 2)],
     ],
-    ids=["less", "more", "other head", "other length", "odd"],
+    ids=[
+        "less",
+        "less, then more",
+        "less, then another",
+        "empty lines",
+        "large",
+        "more",
+        "other head",
+        "other length",
+        "odd",
+    ],
 )
 def test_what_only_looks_known(pieces: Sequence[bytes]) -> None:
     """It's parsed, and what comes of it is uvicorn's."""
@@ -287,6 +355,7 @@ async def test_a_request_that_breaks_off(it: Scene) -> None:
 BODIES = st.sampled_from([b"", b"{}", ODD, b"x" * 300, b"z" * 70_000])
 REQUESTS = st.one_of(
     st.builds(request, BODIES),
+    st.sampled_from([USUAL, b"\r\n" + USUAL, b"\r\n\r\n" + USUAL]),
     st.builds(request, BODIES, chunks=st.sampled_from([1000, 7000]), more=st.just((b"X: y",))),
     st.sampled_from([data for name, data in OTHERS.items() if name != "upgrade"]),  # after which uvicorn reads no HTTP
 )
