@@ -137,6 +137,9 @@ async def test_a_known_head_in_pieces(it: Scene) -> None:
     assert (it.connection.pending, it.connection.since) == (True, 9.0)
     assert it.gets(b"]") == ANSWER + ANSWER.replace(b"{}", b"[]")
     assert not it.connection.pending
+    for piece in (USUAL[:end], b"{", b"}"):
+        it.gets(piece)
+    assert it.wire.sent.endswith(b"[]" + ANSWER)
 
 
 @scene
