@@ -141,7 +141,7 @@ class Values(Part):
 
 
 class _Schema(GenerateJsonSchema):
-    """JSON Schema as Helm's validator reads it, without the titles that repeat each name."""
+    """JSON Schema as Helm's validator reads it, the same with each pydantic."""
 
     def get_title_from_name(self, name: str) -> str:
         del name
@@ -149,13 +149,18 @@ class _Schema(GenerateJsonSchema):
 
     def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:  # noqa: ANN401 - as the base class
         made = super().generate(schema, mode)
-        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_untitled(made)}
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_short(made)}
 
 
-def _untitled(node: Any) -> Any:  # noqa: ANN401 - JSON of any kind
+def _short(node: Any) -> Any:  # noqa: ANN401 - JSON of any kind
     if isinstance(node, dict):
-        return {key: _untitled(value) for key, value in node.items() if not (key == "title" and isinstance(value, str))}
-    return [_untitled(item) for item in node] if isinstance(node, list) else node
+        return {key: _short(value) for key, value in node.items() if not _says_nothing(key, value)}
+    return [_short(item) for item in node] if isinstance(node, list) else node
+
+
+def _says_nothing(key: str, value: Any) -> bool:  # noqa: ANN401 - see above
+    """Titles repeat each name; anything more is welcome by default."""
+    return (key == "title" and isinstance(value, str)) or (key == "additionalProperties" and value is True)
 
 
 def schema() -> str:
