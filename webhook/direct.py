@@ -145,6 +145,8 @@ class Direct(OneWrite):
             self._first, self._came = data, 0
         self._came += len(data)
         super().data_received(data)
+        if self._between:  # no request has begun with it, or that is over
+            self._first = b""
         if self._early and len(self._early) > _WAITS:
             self.hand_over()
 

@@ -143,6 +143,14 @@ async def test_a_known_head_in_pieces(it: Scene) -> None:
 
 
 @scene
+async def test_what_begins_no_request_is_not_kept(it: Scene) -> None:
+    """A client can't have the server hold empty lines for it."""
+    it.gets(b"\r\n" * 50_000)
+    assert it.connection._first == b""
+    assert it.gets(USUAL) == ANSWER
+
+
+@scene
 async def test_a_known_head_makes_a_client_known(it: Scene) -> None:
     """Whoever asks what another one asked has asked, too."""
     it.gets(USUAL)
