@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 FAILED, UNUSABLE, INTERRUPTED = 1, 2, 130
 _STARTS = {  # what starts what; every job has a container `pytorch`, which is no torch
-    "torch": re.compile(r'(?<![a-z])torch|"program:'),
-    "accelerate": re.compile(r'accelerate|"program:'),
+    "torch": re.compile(rf'(?<![a-z])torch|"{cases.PROGRAM}'),
+    "accelerate": re.compile(rf'accelerate|"{cases.PROGRAM}'),
 }
 EACH_CPU = 4  # processes at once for each CPU: most of a process's time is waiting
 

@@ -130,14 +130,9 @@ class Direct(OneWrite):
         rest.data += data
         if len(rest.data) < rest.whole:
             return
+        self._rest = None
         if len(rest.data) > rest.whole or self.flow.write_paused or not self._answers(rest.query, rest.body()):
-            self._give_back(rest)
-        self._rest = None
-
-    def _give_back(self, rest: _Rest) -> None:
-        """Have the parser read what was kept from it."""
-        self._rest = None
-        self.parse(bytes(rest.data))
+            self.parse(bytes(rest.data))
 
     def parse(self, data: bytes) -> None:
         """Have it parsed. The parser calls the methods that follow."""
@@ -233,9 +228,10 @@ class Direct(OneWrite):
 
     def hand_over(self) -> None:
         """Tell uvicorn of the request that is pending, and have the application asked."""
-        if self._rest is not None:
+        rest, self._rest = self._rest, None
+        if rest is not None:
             since = self.since
-            self._give_back(self._rest)
+            self.parse(bytes(rest.data))
             self.since = since
         if self._early is None:  # since its answer has to wait
             return
